@@ -1,0 +1,105 @@
+"""The rules that our BUILD files use: the native ones with our warnings, OpenMP and Catch2."""
+
+_WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+
+_OPENMP_COPTS = select({
+    "//tools/bazel:no_openmp": ["-Wno-unknown-pragmas"],
+    "//conditions:default": ["-fopenmp"],
+})
+
+_OPENMP_LINKOPTS = select({
+    "//tools/bazel:no_openmp": [],
+    "//conditions:default": ["-fopenmp"],
+})
+
+def fast_copts(flags):
+    """Flags that an optimized build adds and a sanitizer build leaves out."""
+    return select({
+        "//tools/bazel:sanitizer": [],
+        "//conditions:default": flags,
+    })
+
+def tenon_library(name, srcs = [], hdrs = [], deps = [], copts = [], linkopts = [], **kwargs):
+    """A cc_library whose headers are included by their full path: "tenon/core/dtype.h"."""
+    native.cc_library(
+        name = name,
+        srcs = srcs,
+        hdrs = hdrs,
+        deps = deps,
+        copts = _WARNINGS + _OPENMP_COPTS + copts,
+        linkopts = _OPENMP_LINKOPTS + linkopts,
+        include_prefix = "tenon/" + native.package_name() if native.package_name() else "tenon",
+        linkstatic = True,
+        **kwargs
+    )
+
+def tenon_binary(name, srcs = [], deps = [], copts = [], linkopts = [], **kwargs):
+    """A program; -rdynamic lets a plug-in that it opens find our symbols in it."""
+    native.cc_binary(
+        name = name,
+        srcs = srcs,
+        deps = deps,
+        copts = _WARNINGS + _OPENMP_COPTS + copts,
+        linkopts = _OPENMP_LINKOPTS + ["-rdynamic", "-ldl", "-pthread"] + linkopts,
+        **kwargs
+    )
+
+def tenon_test(
+        name,
+        srcs,
+        deps = [],
+        mpi_ranks = 0,
+        size = "medium",
+        timeout = None,
+        tags = [],
+        args = [],
+        data = [],
+        env = None,
+        main = "//tests/support:main",
+        **kwargs):
+    """One Catch2 program, linked once, and a test that runs it.
+
+    Args:
+      name: of the test. With a list of rank counts the tests are NAME_2, NAME_3, … and NAME is the
+        suite of all of them.
+      srcs: the *_test.cc files; the main function comes from `main`.
+      deps: libraries that the sources include.
+      mpi_ranks: 0 runs the program directly, N under mpirun with N ranks, [2, 3] each in turn.
+      size: of a single run, as for any Bazel test.
+      timeout: overrides the one that follows from size.
+      tags: "tsan" marks the tests that --config=tsan runs.
+      args: further arguments of the program.
+      data: files that the program reads.
+      env: environment of the run.
+      main: the library with the main function.
+      **kwargs: go to the program.
+    """
+    program = name + "_program"
+    tenon_binary(
+        name = program,
+        srcs = srcs,
+        deps = deps + [main],
+        testonly = True,
+        tags = tags,
+        **kwargs
+    )
+    many = type(mpi_ranks) == type([])
+    names = []
+    for ranks in (mpi_ranks if many else [mpi_ranks]):
+        names.append("%s_%d" % (name, ranks) if many else name)
+        native.sh_test(
+            name = names[-1],
+            srcs = ["//tools/bazel:run_test.sh"],
+            args = [str(ranks), "$(rootpath :%s)" % program] + args,
+            data = [":" + program, "//tools/bazel:lsan.supp"] + data,
+            env = env,
+            size = size,
+            timeout = timeout,
+            # Ranks share the cores: more than one such test at a time only slows each down.
+            tags = tags + (["cpu:2", "mpi"] if ranks else []),
+        )
+    if many:
+        native.test_suite(
+            name = name,
+            tests = [":" + n for n in names],
+        )
