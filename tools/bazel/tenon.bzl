@@ -1,6 +1,18 @@
 """The rules that our BUILD files use: the native ones with our warnings, OpenMP and Catch2."""
 
-_WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+_WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Werror",
+    # g++ 12 warns about the library's own std::sort of a small array; ASan finds the real ones.
+    "-Wno-array-bounds",
+    "-Wno-stringop-overflow",
+] + select({
+    # With -fsanitize it loses track of what is initialized, std::function and std::regex included.
+    "//tools/bazel:sanitizer": ["-Wno-maybe-uninitialized"],
+    "//conditions:default": [],
+})
 
 _OPENMP_COPTS = select({
     "//tools/bazel:no_openmp": ["-Wno-unknown-pragmas"],
