@@ -1,0 +1,51 @@
+// The CPU as a device: huge-page memory, memcpy, and streams on which everything is immediate.
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "tenon/core/check.h"
+#include "tenon/core/runtime.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+class CpuRuntime : public Runtime {
+ public:
+  CpuRuntime() {
+    // Buffers that libraries malloc and free every step must not fault their pages in each time.
+    ::mallopt(M_MMAP_MAX, 0);
+    ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    ::mallopt(M_TOP_PAD, 64 << 20);
+  }
+  void* allocate(int, size_t bytes) override {
+    // Ask for one page more and give the unaligned ends back, so that huge pages fit.
+    const size_t wanted = bytes + kHugePage;
+    void* const raw =
+        ::mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    TENON_CHECK(raw != MAP_FAILED, "memory", "out of memory: ", bytes,
+                " bytes asked of the system: ", std::strerror(errno));
+    char* const begin = static_cast<char*>(raw);
+    const size_t skip = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    if (skip > 0) ::munmap(begin, skip);
+    if (wanted - skip > bytes) ::munmap(begin + skip + bytes, wanted - skip - bytes);
+    ::madvise(begin + skip, bytes, MADV_HUGEPAGE);  // a hint: plain pages work too
+    return begin + skip;
+  }
+  void deallocate(int, void* data, size_t bytes) override { ::munmap(data, bytes); }
+  void copy(void* to, const void* from, size_t bytes, Stream) override {
+    std::memmove(to, from, bytes);
+  }
+  StreamEvent record_event(Stream stream) override { return {stream.device, 0}; }
+  void wait_event(Stream, StreamEvent) override {}
+  void synchronize(Stream) override {}
+  int device_count() const override { return 1; }
+};
+
+[[maybe_unused]] const bool registered = set_runtime(DeviceType::cpu, new CpuRuntime());
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,72 @@
+#include "tenon/core/factory.h"
+
+#include <cstring>
+#include <vector>
+
+#include "tenon/core/dispatch_dtype.h"
+#include "tenon/core/runtime.h"
+
+namespace tenon {
+
+Tensor empty(const Shape& shape, TensorOptions options) {
+  for (const int64_t dim : shape) {
+    TENON_CHECK(dim >= 0, "empty", "negative size: given shape ", shape);
+  }
+  const auto bytes = static_cast<size_t>(shape.numel()) * size_of(options.dtype);
+  return Tensor(std::make_shared<Storage>(bytes, options.device, options.category), options.dtype,
+                shape);
+}
+
+Tensor empty_like(const Tensor& like, Category category) {
+  const Tensor result = empty(like.shape(), {like.dtype(), like.device(), category});
+  if (like.is_contiguous() || !like.is_dense()) return result;
+  return result.as_strided(like.shape(), like.strides());
+}
+
+namespace detail {
+
+Tensor from_bytes(const void* data, size_t bytes, const Shape& shape, TensorOptions options) {
+  const Tensor result = empty(shape, options);
+  TENON_CHECK(bytes == result.nbytes(), "from_data", "wrong number of values: given ",
+              bytes / size_of(options.dtype), ", wanted ", shape.numel(), " for shape ", shape);
+  if (bytes > 0) copy_bytes(result.raw_data(), options.device, data, kCpu, bytes);
+  return result;
+}
+
+}  // namespace detail
+
+Tensor from_vector(const std::vector<double>& values, const Shape& shape, TensorOptions options) {
+  std::vector<char> bytes(values.size() * size_of(options.dtype));
+  dispatch_all(options.dtype, "from_vector", [&]<class T>() {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const T value = static_cast<T>(values[i]);
+      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  });
+  return detail::from_bytes(bytes.data(), bytes.size(), shape, options);
+}
+
+Tensor full(const Shape& shape, double value, TensorOptions options) {
+  return from_vector(std::vector<double>(static_cast<size_t>(shape.numel()), value), shape,
+                     options);
+}
+
+Tensor scalar(double value, TensorOptions options) { return full({}, value, options); }
+Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, options); }
+
+Tensor zeros(const Shape& shape, TensorOptions options) {
+  const Tensor result = empty(shape, options);
+  if (options.device.type == DeviceType::cpu) {
+    std::memset(result.storage()->data(), 0, result.nbytes());
+    return result;
+  }
+  return full(shape, 0, options);
+}
+
+Tensor arange(int64_t count, TensorOptions options) {
+  std::vector<double> values(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = static_cast<double>(i);
+  return from_vector(values, {count}, options);
+}
+
+}  // namespace tenon

@@ -1,0 +1,29 @@
+// Slots of the fused cross-entropy loss.
+#pragma once
+
+#include "tenon/core/kernel_slot.h"
+#include "tenon/core/tensor.h"
+
+namespace tenon::kernels {
+
+struct CrossEntropyParams {
+  int64_t ignore_index = -100;  // rows with this target count for nothing
+  double label_smoothing = 0;   // mixes the target with the uniform distribution
+  double divisor = 0;           // loss = sum / divisor; 0: the number of rows that count
+};
+
+// logits (N, C), targets (N) i64 or i32; loss () and weight () in the compute dtype (f32 or f64),
+// log_sum_exp (N) in the compute dtype. weight = 1 / divisor, kept for backward; with divisor 0 and
+// no row that counts both loss and weight are 0. A target outside [0, C) is an Error with its row.
+inline constinit KernelSlot<void(const Tensor& logits, const Tensor& targets, Tensor& loss,
+                                 Tensor& log_sum_exp, Tensor& weight, const CrossEntropyParams&)>
+    cross_entropy{"cross_entropy"};
+// dlogits is overwritten; dloss ().
+inline constinit KernelSlot<void(const Tensor& logits, const Tensor& targets,
+                                 const Tensor& log_sum_exp, const Tensor& weight,
+                                 const Tensor& dloss, Tensor& dlogits, const CrossEntropyParams&)>
+    cross_entropy_backward{"cross_entropy_backward"};
+
+inline const KernelSlotBase* const kLossSlots[] = {&cross_entropy, &cross_entropy_backward};
+
+}  // namespace tenon::kernels
