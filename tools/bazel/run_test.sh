@@ -9,17 +9,20 @@ work=$(mktemp -d /tmp/tenon_test.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 export TENON_TEST_REPORT=$work/report # each rank appends its number
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
-export LSAN_OPTIONS="suppressions=$PWD/tools/bazel/lsan.supp:print_suppressions=0"
 export UBSAN_OPTIONS="print_stacktrace=1"
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1"
 
-command=("$program" "$@")
+command=("$program" --use-colour no "$@")
 if ((ranks > 0)); then
+  # Open MPI leaks and unloads the modules that did, so no list could name them; the same code runs
+  # with ranks as threads, where leaks are looked for.
+  export ASAN_OPTIONS=detect_leaks=0
   # Its sockets have paths of at most 108 bytes, and Bazel's own temporary folder is deep.
   export TMPDIR=$work HOME=${HOME:-/tmp}
   export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl_base_warn_component_unused=0
   export OMPI_MCA_mpi_show_mca_params="" OMPI_MCA_orte_abort_print_stack=0
-  command=(mpirun --allow-run-as-root --oversubscribe --bind-to none -np "$ranks" "${command[@]}")
+  command=(mpirun --allow-run-as-root --oversubscribe --bind-to none --tag-output
+    -np "$ranks" "${command[@]}")
 fi
 # ThreadSanitizer of g++ 12 cannot place its shadow where addresses are randomised too widely.
 if setarch "$(uname -m)" -R true 2>/dev/null; then

@@ -110,7 +110,20 @@ cuda_toolkit = repository_rule(
     configure = True,
 )
 
+def _host_cpu(ctx):
+    """CPU: a name for the instruction sets that -march=native stands for on this machine."""
+    flags = ctx.execute(["grep", "-m1", "-E", "^(flags|Features)", "/proc/cpuinfo"]).stdout
+    ctx.file("BUILD")
+    ctx.file("cpu.bzl", "CPU = \"%s_%d\"\n" % (ctx.os.name, hash(flags) % 1000000007))
+
+host_cpu = repository_rule(
+    implementation = _host_cpu,
+    local = True,
+    configure = True,
+)
+
 def system_libraries():
+    host_cpu(name = "host")
     system_library(
         name = "mpi",
         header = "mpi.h",

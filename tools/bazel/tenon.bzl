@@ -1,5 +1,7 @@
 """The rules that our BUILD files use: the native ones with our warnings, OpenMP and Catch2."""
 
+load("@host//:cpu.bzl", "CPU")
+
 _WARNINGS = [
     "-Wall",
     "-Wextra",
@@ -14,10 +16,21 @@ _WARNINGS = [
     "//conditions:default": [],
 })
 
+# "native" alone would let a shared cache hand one machine's objects to another.
+_CPU_COPTS = select({
+    "//tools/bazel:portable": ["-march=x86-64-v2"],
+    "//conditions:default": [
+        "-march=native",
+        "-DTENON_BUILD_CPU=%s" % CPU,
+    ],
+})
+
 _OPENMP_COPTS = select({
     "//tools/bazel:no_openmp": ["-Wno-unknown-pragmas"],
     "//conditions:default": ["-fopenmp"],
 })
+
+_COPTS = _WARNINGS + _CPU_COPTS + _OPENMP_COPTS
 
 _OPENMP_LINKOPTS = select({
     "//tools/bazel:no_openmp": [],
@@ -38,7 +51,7 @@ def tenon_library(name, srcs = [], hdrs = [], deps = [], copts = [], linkopts = 
         srcs = srcs,
         hdrs = hdrs,
         deps = deps,
-        copts = _WARNINGS + _OPENMP_COPTS + copts,
+        copts = _COPTS + copts,
         linkopts = _OPENMP_LINKOPTS + linkopts,
         include_prefix = "tenon/" + native.package_name() if native.package_name() else "tenon",
         linkstatic = True,
@@ -51,7 +64,7 @@ def tenon_binary(name, srcs = [], deps = [], copts = [], linkopts = [], **kwargs
         name = name,
         srcs = srcs,
         deps = deps,
-        copts = _WARNINGS + _OPENMP_COPTS + copts,
+        copts = _COPTS + copts,
         linkopts = _OPENMP_LINKOPTS + ["-rdynamic", "-ldl", "-pthread"] + linkopts,
         **kwargs
     )
@@ -103,7 +116,7 @@ def tenon_test(
             name = names[-1],
             srcs = ["//tools/bazel:run_test.sh"],
             args = [str(ranks), "$(rootpath :%s)" % program] + args,
-            data = [":" + program, "//tools/bazel:lsan.supp"] + data,
+            data = [":" + program] + data,
             env = env,
             size = size,
             timeout = timeout,
