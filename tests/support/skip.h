@@ -10,8 +10,8 @@ void mark_skipped(const std::string& reason);
 
 }  // namespace tenon::testing
 
-#define TENON_SKIP(reason)                   \
-  do {                                       \
-    ::tenon::testing::mark_skipped(reason);  \
-    return;                                  \
+#define TENON_SKIP(reason)                  \
+  do {                                      \
+    ::tenon::testing::mark_skipped(reason); \
+    return;                                 \
   } while (false)

@@ -29,6 +29,8 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
   command=(setarch "$(uname -m)" -R "${command[@]}")
 fi
 
+# Bazel ends a test that takes too long with SIGTERM; what it did so far is still worth a report.
+trap 'echo "tenon: stopped, the time allowed for this test is over"' TERM
 "${command[@]}"
 status=$?
 

@@ -111,8 +111,9 @@ cuda_toolkit = repository_rule(
 )
 
 def _host_cpu(ctx):
-    """CPU: a name for the instruction sets that -march=native stands for on this machine."""
+    """CPU: a name for the compiler and what -march=native stands for on this machine."""
     flags = ctx.execute(["grep", "-m1", "-E", "^(flags|Features)", "/proc/cpuinfo"]).stdout
+    flags += ctx.execute(["gcc", "-dumpfullversion"]).stdout
     ctx.file("BUILD")
     ctx.file("cpu.bzl", "CPU = \"%s_%d\"\n" % (ctx.os.name, hash(flags) % 1000000007))
 
