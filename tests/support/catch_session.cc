@@ -3,8 +3,10 @@
 #include "tenon/tests/support/catch_session.h"
 
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
 #include <string>
 
 #include "tenon/tests/support/skip.h"
@@ -24,6 +26,8 @@ class ReportListener : public Catch::TestEventListenerBase {
     if (path == nullptr) return;
     const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
     report_.open(std::string(path) + "." + (rank != nullptr ? rank : "0"), std::ios::app);
+    const char* ranks = std::getenv("OMPI_COMM_WORLD_SIZE");
+    many_ranks_ = ranks != nullptr && std::atoi(ranks) > 1;
   }
 
   void testCaseStarting(const Catch::TestCaseInfo& info) override {
@@ -36,10 +40,18 @@ class ReportListener : public Catch::TestEventListenerBase {
     const bool passed = stats.totals.assertions.allOk();
     const char* result = !passed ? "failed" : skip_reason.empty() ? "passed" : "skipped";
     report_ << result << '\t' << stats.testInfo.name << '\t' << skip_reason << std::endl;
+    // The other ranks may wait for this one forever; without this exit the job would use up all of
+    // its time. mpirun ends it at once.
+    if (!passed && many_ranks_) {
+      std::cout.flush();
+      std::fflush(nullptr);
+      std::_Exit(1);
+    }
   }
 
  private:
   std::ofstream report_;
+  bool many_ranks_ = false;
 };
 
 CATCH_REGISTER_LISTENER(ReportListener)

@@ -1,7 +1,8 @@
 """Finds the libraries that the system provides and shows each one as a repository.
 
 `@NAME//:NAME` is a cc_library: the library, or an empty one where an optional library is missing.
-`load("@NAME//:have.bzl", "HAVE")` tells a BUILD file which of the two it is.
+`load("@NAME//:have.bzl", "HAVE")` tells a BUILD file which of the two it is. To build as if an
+optional library were missing: --repo_env=TENON_WITHOUT=onednn,cuda (--config=minimal).
 """
 
 _BUILD = """
@@ -45,6 +46,8 @@ def _system_library(ctx):
     folder = _first_existing(ctx, folders, ctx.attr.header)
     linkopts = _linkopts(ctx, lib_folders)
     have = folder != None and linkopts != None
+    if not ctx.attr.required and ctx.name in ctx.os.environ.get("TENON_WITHOUT", "").split(","):
+        have = False
     if not have and ctx.attr.required:
         fail("%s is missing (looked for %s in %s): run tools/setup.sh, or apt-get install %s" %
              (ctx.name, ctx.attr.header, ", ".join(folders), ctx.attr.package))
@@ -75,14 +78,18 @@ system_library = repository_rule(
         "required": attr.bool(default = False),
         "package": attr.string(doc = "The Debian package to name when it is missing."),
     },
+    environ = ["TENON_WITHOUT"],
     # Looked at again when the Bazel server starts, so that a new package is noticed.
     local = True,
     configure = True,
 )
 
 def _cuda_toolkit(ctx):
-    homes = [ctx.os.environ.get("CUDA_HOME", ""), "/usr/local/cuda", "/usr/lib/cuda", "/opt/cuda"]
-    home = _first_existing(ctx, [home for home in homes if home], "bin/nvcc")
+    asked = ctx.os.environ.get("CUDA_HOME", "")
+    homes = [asked] if asked else ["/usr/local/cuda", "/usr/lib/cuda", "/opt/cuda"]
+    if "cuda" in ctx.os.environ.get("TENON_WITHOUT", "").split(","):
+        homes = []
+    home = _first_existing(ctx, homes, "bin/nvcc")
     have = home != None and ctx.path(home + "/include/cuda_runtime.h").exists
     if have:
         ctx.symlink(home + "/include", "include")
@@ -105,7 +112,7 @@ def _cuda_toolkit(ctx):
 
 cuda_toolkit = repository_rule(
     implementation = _cuda_toolkit,
-    environ = ["CUDA_HOME"],
+    environ = ["CUDA_HOME", "TENON_WITHOUT"],
     local = True,
     configure = True,
 )
