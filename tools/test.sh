@@ -54,6 +54,9 @@ done < <(results | sort) >"$work/named"
 # The loop runs here, not in a pipe, so that the sums outlive it.
 sort "$work/named"
 
+# Bazel never empties its disk cache.
+find ~/.cache/tenon/bazel -type f -atime +14 -delete 2>/dev/null || true
+
 # Bazel: 0 all passed, 3 some test failed, 4 no test to run; everything else keeps tests from running.
 case $status in
   0 | 3 | 4) ;;
