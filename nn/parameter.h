@@ -40,7 +40,7 @@ class Parameter : public Tensor {
 
  private:
   Module* owner_;
-  mutable Tensor copy_;  // of the values of `copied_` at `copied_version_`
+  mutable Tensor compute_copy_;  // of the values of `copied_` at `copied_version_`
   mutable std::weak_ptr<Storage> copied_;
   mutable uint32_t copied_version_ = 0;
 };
