@@ -18,6 +18,8 @@ class GradSinks;
 class LeafMeta;
 class Node;
 
+using FillGradient = std::function<void(Tensor& out, bool accumulate)>;
+
 // Where the gradient of one input goes. At most one of add() and write() may be called.
 class GradSink {
  public:
@@ -26,9 +28,12 @@ class GradSink {
   // Gives a gradient of the input's shape. It must not be written to afterwards.
   void add(const Tensor& gradient);
   // Lets `fill` compute straight into the place where the gradient lives: a new tensor of the
-  // input's shape and layout, or the gradient slot of a parameter (possibly of a wider dtype), or a
-  // gradient that is partly there already (`accumulate`).
-  void write(const std::function<void(Tensor& out, bool accumulate)>& fill);
+  // input's shape and layout, the gradient slot of a parameter, or a gradient that is partly there
+  // already
+  // (`accumulate`). `out` has the input's dtype.
+  void write(const FillGradient& fill);
+  // The same for kernels that can write a wider dtype than they read: `out` may be a slot of one.
+  void write_wider(const FillGradient& fill);
 
  private:
   friend class GradSinks;

@@ -1,0 +1,52 @@
+// Raw helpers that the ops share: nothing here records. Internal to autograd.
+#pragma once
+
+#include <optional>
+
+#include "tenon/autograd/node.h"
+#include "tenon/core/factory.h"
+#include "tenon/kernels/copy.h"
+#include "tenon/kernels/pointwise.h"
+#include "tenon/kernels/reduce.h"
+
+namespace tenon::detail {
+
+inline void check_floating(const char* op, const Tensor& x) {
+  TENON_CHECK(is_floating(x.dtype()), op, "wrong dtype: given ", describe(x),
+              ", wanted a floating dtype");
+}
+inline void check_index(const char* op, const Tensor& ids) {
+  TENON_CHECK(ids.dtype() == DType::i64 || ids.dtype() == DType::i32, op,
+              "wrong dtype of indices: given ", describe(ids), ", wanted i64 or i32");
+}
+
+// x as a view of `shape`, which has as many elements; nothing if that needs a copy.
+std::optional<Tensor> try_view(const Tensor& x, const Shape& shape);
+// The same data row-major: x without its record, or a copy.
+Tensor raw_contiguous(const Tensor& x);
+// x as `shape`, by a view or by a copy.
+Tensor raw_reshape(const Tensor& x, const Shape& shape);
+// x repeated to `shape` by strides of 0.
+Tensor raw_expand(const Tensor& x, const Shape& shape);
+Tensor raw_transpose(const Tensor& x, int a, int b);
+Tensor raw_narrow(const Tensor& x, int axis, int64_t start, int64_t length);
+
+// Shape N C H W with the memory order N H W C.
+Strides channels_last_strides(const Shape& shape);
+bool is_channels_last(const Tensor& x);
+// Empty, laid out as `like` is: channels-last or row-major.
+Tensor empty_with_layout_of(const Tensor& like, const Shape& shape);
+
+// Gives `gradient`, which has the shape of a broadcast result, to the sink of an input of `shape`,
+// summed over the dimensions in which that input was repeated.
+void add_reduced(GradSink sink, const Tensor& gradient, const Shape& shape);
+
+// The axes in which `from` was broadcast to `to`, and `from`'s shape with 1 in front to `to`'s
+// rank.
+struct Broadcast {
+  kernels::AxisMask axes = 0;
+  Shape padded;
+};
+Broadcast broadcast_of(const Shape& from, const Shape& to);
+
+}  // namespace tenon::detail
