@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tenon/core/tensor.h"
@@ -17,6 +18,13 @@ struct ParamGroup {
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
 };
+
+// All parameters under the optimizer's own options.
+inline std::vector<ParamGroup> one_group(std::vector<NamedTensor> parameters) {
+  std::vector<ParamGroup> groups(1);
+  groups[0].parameters = std::move(parameters);
+  return groups;
+}
 
 class Optimizer {
  public:
@@ -38,7 +46,8 @@ class Optimizer {
   std::vector<NamedTensor> parameters() const;
 
   // The state by name: "fc1.weight.momentum", and "fc1.weight.step" (i64), the number of updates so
-  // far. The tensors are the live ones. Learning rates are not part of it.
+  // far. Tensors but the latter are the live ones. Learning rates are not part of it: a schedule or
+  // the options give them.
   std::vector<NamedTensor> state_dict() const;
   // Copies a state in; names, shapes and dtypes must match exactly, else one Error lists all
   // differences and nothing is changed.
@@ -68,8 +77,8 @@ class Optimizer {
  private:
   struct Entry {
     NamedTensor parameter;
-    std::vector<Tensor> states;
-    Tensor step;  // i64 scalar on the CPU
+    std::vector<Tensor> states;  // none yet while the parameter needs no gradient
+    int64_t step = 0;            // updates so far
   };
   struct Group {
     std::vector<Entry> entries;
@@ -77,7 +86,12 @@ class Optimizer {
   };
 
   Group make_group(ParamGroup group, Rates defaults) const;
-  std::vector<Batch> batches(Group& group) const;
+  void make_states(Entry& entry) const;
+  void check_unchanged(const Entry& entry) const;
+  // Counts an update of each parameter that has a gradient, and sorts them into batches.
+  std::vector<Batch> next_batches(Group& group) const;
+  template <class Visit>
+  void for_each_entry(const Visit& visit);
 
   const char* name_;
   std::vector<std::string> state_names_;
