@@ -43,7 +43,9 @@ CachingAllocator::Blocks::iterator CachingAllocator::take_segment(size_t bytes) 
 void* CachingAllocator::allocate(size_t bytes) {
   const size_t size = round_up(std::max<size_t>(bytes, 1), kAlignment);
   if (TENON_PASS_THROUGH && device_.type == DeviceType::cpu) {
-    return std::aligned_alloc(kAlignment, size);
+    void* const data = std::aligned_alloc(kAlignment, size);
+    TENON_CHECK(data != nullptr, "memory", "out of memory: ", bytes, " bytes asked of the system");
+    return data;
   }
   const std::lock_guard lock(mutex_);
   Blocks::iterator block;

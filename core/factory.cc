@@ -1,5 +1,6 @@
 #include "tenon/core/factory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -8,11 +9,23 @@
 
 namespace tenon {
 
-Tensor empty(const Shape& shape, TensorOptions options) {
+namespace {
+
+// Elements of `shape`, whose bytes must fit 63 bits.
+size_t checked_numel(const Shape& shape, DType dtype) {
+  auto bytes = static_cast<int64_t>(size_of(dtype));
   for (const int64_t dim : shape) {
     TENON_CHECK(dim >= 0, "empty", "negative size: given shape ", shape);
+    TENON_CHECK(!__builtin_mul_overflow(bytes, std::max<int64_t>(dim, 1), &bytes), "empty",
+                "more bytes than there are addresses: given shape ", shape);
   }
-  const auto bytes = static_cast<size_t>(shape.numel()) * size_of(options.dtype);
+  return static_cast<size_t>(shape.numel());
+}
+
+}  // namespace
+
+Tensor empty(const Shape& shape, TensorOptions options) {
+  const size_t bytes = checked_numel(shape, options.dtype) * size_of(options.dtype);
   return Tensor(std::make_shared<Storage>(bytes, options.device, options.category), options.dtype,
                 shape);
 }
@@ -47,7 +60,7 @@ Tensor from_vector(const std::vector<double>& values, const Shape& shape, Tensor
 }
 
 Tensor full(const Shape& shape, double value, TensorOptions options) {
-  return from_vector(std::vector<double>(static_cast<size_t>(shape.numel()), value), shape,
+  return from_vector(std::vector<double>(checked_numel(shape, options.dtype), value), shape,
                      options);
 }
 
@@ -64,7 +77,7 @@ Tensor zeros(const Shape& shape, TensorOptions options) {
 }
 
 Tensor arange(int64_t count, TensorOptions options) {
-  std::vector<double> values(static_cast<size_t>(count));
+  std::vector<double> values(checked_numel({count}, options.dtype));
   for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = static_cast<double>(i);
   return from_vector(values, {count}, options);
 }

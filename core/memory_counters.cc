@@ -29,6 +29,11 @@ void MemoryCounters::subtract(Category category, size_t bytes) {
   total_.live.fetch_sub(static_cast<int64_t>(bytes));
 }
 
+void MemoryCounters::move(Category from, Category to, size_t bytes) {
+  counters_[static_cast<size_t>(from)].live.fetch_sub(static_cast<int64_t>(bytes));
+  counters_[static_cast<size_t>(to)].add(static_cast<int64_t>(bytes));
+}
+
 void MemoryCounters::reset_peak() {
   for (Counter& counter : counters_) counter.peak = counter.live.load();
   total_.peak = total_.live.load();

@@ -23,6 +23,8 @@ class MemoryCounters {
   // Counts `bytes` more; an Error with the table of categories when that would pass the limit.
   void add(Category category, size_t bytes);
   void subtract(Category category, size_t bytes);
+  // Counts `bytes` that are alive under another category; the limit plays no part.
+  void move(Category from, Category to, size_t bytes);
 
   int64_t live(Category category) const { return slot(category).live.load(); }
   int64_t peak(Category category) const { return slot(category).peak.load(); }

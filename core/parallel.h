@@ -27,8 +27,10 @@ void parallel_for(int64_t count, int64_t work, Body&& body, int64_t align = 1) {
 #ifndef TENON_SERIAL_PARALLEL
   if (threads > 1 && work >= kParallelBytes && !omp_in_parallel()) {
     std::exception_ptr failure;
+    RankContext& context = rank_context();
 #pragma omp parallel num_threads(threads)
     {
+      const RankContextScope scope(context);
       const int64_t parts = omp_get_num_threads();
       const int64_t part = omp_get_thread_num();
       const int64_t begin = blocks * part / parts * align;

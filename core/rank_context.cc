@@ -11,6 +11,15 @@ namespace {
 
 thread_local RankContext* current = nullptr;
 
+// What oneDNN and Eigen ask for, on this thread.
+#ifdef TENON_SERIAL_PARALLEL
+int openmp_threads() { return 1; }
+void set_openmp_threads(int) {}
+#else
+int openmp_threads() { return omp_get_max_threads(); }
+void set_openmp_threads(int threads) { omp_set_num_threads(threads); }
+#endif
+
 }  // namespace
 
 RankContext::RankContext(int rank, int ranks) : rank_(rank), ranks_(ranks) { seed(0); }
@@ -25,20 +34,22 @@ RankContext& rank_context() {
   return current != nullptr ? *current : *process;
 }
 
-RankContextScope::RankContextScope(RankContext& context) : previous_(current) {
+RankContextScope::RankContextScope(RankContext& context)
+    : previous_(current), previous_threads_(openmp_threads()) {
   current = &context;
-  if (const int threads = context.threads; threads > 0) set_num_threads(threads);
+  if (const int threads = context.threads; threads > 0) set_openmp_threads(threads);
 }
 
-RankContextScope::~RankContextScope() { current = previous_; }
+RankContextScope::~RankContextScope() {
+  current = previous_;
+  set_openmp_threads(previous_threads_);
+}
 
 void set_num_threads(int threads) {
   TENON_CHECK(threads >= 1, "threads", "wrong number of threads: given ", threads,
               ", wanted at least 1");
   rank_context().threads = threads;
-#ifndef TENON_SERIAL_PARALLEL
-  omp_set_num_threads(threads);  // what oneDNN and Eigen ask for, on this thread
-#endif
+  set_openmp_threads(threads);
 }
 
 int num_threads() {
@@ -46,7 +57,7 @@ int num_threads() {
   return 1;
 #else
   const int threads = rank_context().threads;
-  return threads > 0 ? threads : omp_get_max_threads();
+  return threads > 0 ? threads : openmp_threads();
 #endif
 }
 

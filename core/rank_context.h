@@ -48,6 +48,7 @@ class RankContextScope {
 
  private:
   RankContext* previous_;
+  int previous_threads_;
 };
 
 // Seeds the random numbers of the calling thread's rank.

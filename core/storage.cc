@@ -36,10 +36,7 @@ void Storage::release() {
 }
 
 void Storage::set_category(Category category) {
-  if (data_ != nullptr) {
-    counters_->subtract(category_, bytes_);
-    counters_->add(category, bytes_);
-  }
+  if (data_ != nullptr) counters_->move(category_, category, bytes_);
   category_ = category;
 }
 

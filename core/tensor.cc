@@ -37,8 +37,11 @@ Tensor::Tensor(std::shared_ptr<Storage> storage, DType dtype, const Shape& shape
   check_bounds("tensor");
 }
 
-// The last byte a tensor can touch must lie within its storage.
+// Sizes are not negative, and the last byte a tensor can touch lies within its storage.
 void Tensor::check_bounds(const char* op) const {
+  for (const int64_t dim : shape()) {
+    TENON_CHECK(dim >= 0, op, "negative size: given shape ", shape());
+  }
   if (numel() == 0) return;
   int64_t last = offset();
   for (int i = 0; i < ndim(); ++i) last += (shape()[i] - 1) * strides()[i];
@@ -77,13 +80,23 @@ bool Tensor::is_dense() const {
   return true;
 }
 
-double Tensor::item_as_double() const {
+void Tensor::read_item(void* value) const {
   TENON_CHECK(numel() == 1, "item", "not one element: given shape ", shape());
-  if (device().type == DeviceType::cpu) return read_as_double(raw_data(), dtype());
-  alignas(16) char value[16];
   copy_bytes(value, kCpu, raw_data(), device(), size_of(dtype()));
   synchronize(device());
+}
+
+double Tensor::item_as_double() const {
+  alignas(8) char value[8];
+  read_item(value);
   return read_as_double(value, dtype());
+}
+
+int64_t Tensor::item_as_int64() const {
+  if (dtype() != DType::i64) return static_cast<int64_t>(item_as_double());
+  int64_t value = 0;
+  read_item(&value);
+  return value;
 }
 
 std::vector<double> Tensor::to_vector() const {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -54,7 +55,11 @@ class Tensor {
   // The value of a tensor of one element, converted to T. The only place that synchronizes.
   template <class T = float>
   T item() const {
-    return static_cast<T>(item_as_double());
+    if constexpr (std::is_same_v<T, int64_t>) {
+      return item_as_int64();  // not every i64 is a double
+    } else {
+      return static_cast<T>(item_as_double());
+    }
   }
   // All elements in row-major order, converted; for tests and printing.
   std::vector<double> to_vector() const;
@@ -100,7 +105,9 @@ class Tensor {
   }
   [[noreturn]] static void throw_undefined();
   [[noreturn]] void throw_wrong_type(DType asked) const;
+  void read_item(void* value) const;
   double item_as_double() const;
+  int64_t item_as_int64() const;
   void check_bounds(const char* op) const;
 
   std::shared_ptr<Impl> impl_;
