@@ -54,7 +54,8 @@ void BackwardPass::on_end(std::function<void()> done, std::function<void()> fail
 }
 
 void BackwardPass::run_failed_callbacks() noexcept {
-  for (const auto& [done, failed] : callbacks_) {
+  for (size_t i = callbacks_done_; i < callbacks_.size(); ++i) {
+    const std::function<void()>& failed = callbacks_[i].second;
     if (!failed) continue;
     try {
       failed();
@@ -72,7 +73,9 @@ void BackwardPass::count_leaf_edges(const std::shared_ptr<Node>& root) {
     TENON_CHECK(!node->released, "backward", "the graph was used up by an earlier backward at op ",
                 node->op, ": wanted a fresh forward, or retain_graph in the first backward");
     for (const Edge& edge : node->edges) {
-      if (edge.leaf) ++waiting_[edge.leaf.get()].contributions;
+      if (edge.leaf && waiting_[edge.leaf.get()].contributions++ == 0) {
+        leaves_.push_back(edge.leaf.get());
+      }
       if (edge.node && seen.insert(edge.node.get()).second) stack.push_back(edge.node.get());
     }
   }
@@ -89,9 +92,10 @@ void BackwardPass::run(const Tensor& root, const Tensor& gradient) {
     waiting_[edge.leaf.get()].contributions = 1;
     add(edge, gradient);
   } else {
-    const std::shared_ptr<Node>& node = static_cast<NodeMeta&>(*root.autograd()).node;
-    count_leaf_edges(node);
-    pending_of(node).gradient = gradient;
+    // A copy: a hook may let go of the root, and the graph must stay until the end.
+    root_ = static_cast<NodeMeta&>(*root.autograd()).node;
+    count_leaf_edges(root_);
+    pending_of(root_).gradient = gradient;
     while (!queue_.empty()) {
       const std::shared_ptr<Node> next = queue_.top().node;
       queue_.pop();
@@ -99,11 +103,15 @@ void BackwardPass::run(const Tensor& root, const Tensor& gradient) {
     }
   }
   // Leaves whose other consumers got no gradient are complete only now.
-  for (const auto& [leaf, waiting] : waiting_) {
+  for (LeafMeta* const leaf : leaves_) {
+    const Waiting waiting = waiting_.at(leaf);
     if (waiting.touched && waiting.contributions > 0) complete(*leaf);
   }
-  // By index: a callback may register another.
-  for (size_t i = 0; i < callbacks_.size(); ++i) callbacks_[i].first();
+  // By index, and moved out: a callback may register another.
+  for (; callbacks_done_ < callbacks_.size(); ++callbacks_done_) {
+    const std::function<void()> done = std::move(callbacks_[callbacks_done_].first);
+    done();
+  }
 }
 
 BackwardPass::Pending& BackwardPass::pending_of(const std::shared_ptr<Node>& node) {
@@ -157,7 +165,9 @@ void BackwardPass::add(const Edge& edge, const Tensor& gradient) {
 void BackwardPass::write(const Edge& edge, const FillGradient& fill, bool wider) {
   if (edge.leaf) {
     LeafMeta& leaf = *edge.leaf;
-    if (leaf.slot.defined() && leaf.slot.dtype() != edge.dtype && !wider) {
+    const bool fits = !leaf.slot.defined() || leaf.slot.dtype() == edge.dtype ||
+                      (wider && leaf.slot.dtype() == compute_dtype(edge.dtype));
+    if (!fits) {
       Tensor exact = like_input(edge);
       fill(exact, false);
       add_to_leaf(edge, exact);

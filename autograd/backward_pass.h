@@ -19,6 +19,7 @@ class BackwardPass {
 
   void run(const Tensor& root, const Tensor& gradient);
   void on_end(std::function<void()> done, std::function<void()> failed);
+  // Of the callbacks that are not done.
   void run_failed_callbacks() noexcept;
 
   // For the sinks: a gradient for an input, whole or to be filled in place.
@@ -45,6 +46,7 @@ class BackwardPass {
   void complete(LeafMeta& leaf);
 
   const bool retain_graph_;
+  std::shared_ptr<Node> root_;
   std::priority_queue<Later> queue_;
   std::unordered_map<Node*, Pending> pending_;
   // Leaves by what they still wait for. A leaf that got nothing has no hooks to run.
@@ -53,7 +55,9 @@ class BackwardPass {
     bool touched = false;
   };
   std::unordered_map<LeafMeta*, Waiting> waiting_;
+  std::vector<LeafMeta*> leaves_;  // in the order of the walk, which is the same on every rank
   std::vector<std::pair<std::function<void()>, std::function<void()>>> callbacks_;
+  size_t callbacks_done_ = 0;
 };
 
 }  // namespace tenon

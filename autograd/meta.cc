@@ -31,6 +31,10 @@ void set_grad_slot(const Tensor& leaf, const Tensor& view) {
   }
   check_same_shape("set_grad_slot", leaf, view);
   check_same_device("set_grad_slot", leaf, view);
+  TENON_CHECK(view.dtype() == leaf.dtype() ||
+                  (is_floating(view.dtype()) && size_of(view.dtype()) > size_of(leaf.dtype())),
+              "set_grad_slot", "wrong dtype: given ", view.dtype(), ", wanted ", leaf.dtype(),
+              " or a wider floating dtype");
   Tensor slot = view.detach();
   if (meta.present) {
     kernels::copy(slot.device().type, meta.slot, slot);

@@ -20,7 +20,7 @@ SavedTensor::SavedTensor(const Tensor& tensor, const char* op, const char* what)
   if (!tensor.defined()) return;
   if (!hook_stack.empty()) {
     hooks_ = hook_stack.back();
-    packed_ = hooks_->pack(tensor);
+    packed_ = hooks_->pack(tensor.detach());  // with its record an output would keep itself alive
     return;
   }
   tensor_ = tensor.detach();

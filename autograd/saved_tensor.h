@@ -10,7 +10,7 @@
 namespace tenon {
 
 // While in scope on this thread, saved tensors are packed by `pack` and recovered by `unpack`
-// (recompute, offload). The packed form is opaque.
+// (recompute, offload). `pack` gets a detached tensor; the packed form is opaque.
 struct SavedTensorHooks {
   std::function<std::shared_ptr<void>(const Tensor&)> pack;
   std::function<Tensor(const std::shared_ptr<void>&)> unpack;

@@ -25,6 +25,7 @@ void check_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const
       "conv2d", "shapes do not fit: given input ", x.shape(), ", weight ", weight.shape(),
       ", groups ", p.groups, ", wanted (N, C, H, W) and (K, C / groups, R, S)");
   if (bias.defined()) {
+    check_same_device("conv2d", x, bias);
     check_same_dtype("conv2d", x, bias);
     TENON_CHECK(bias.ndim() == 1 && bias.dim(0) == weight.dim(0), "conv2d", "wrong bias: given ",
                 bias.shape(), ", wanted (", weight.dim(0), ")");

@@ -1,6 +1,14 @@
 #include "tenon/autograd/ops/detail.h"
 
+#include "tenon/autograd/grad_mode.h"
+
 namespace tenon::detail {
+
+void check_writable(const char* op, const Tensor& x) {
+  TENON_CHECK(!grad_enabled() || !x.requires_grad(), op,
+              "change in place of a tensor that requires a gradient: ", describe(x),
+              ", wanted NoGrad or an op that makes a new tensor");
+}
 
 std::optional<Tensor> try_view(const Tensor& x, const Shape& shape) {
   if (x.is_contiguous()) return x.alias(0, shape);

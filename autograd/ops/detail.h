@@ -19,6 +19,8 @@ inline void check_index(const char* op, const Tensor& ids) {
   TENON_CHECK(ids.dtype() == DType::i64 || ids.dtype() == DType::i32, op,
               "wrong dtype of indices: given ", describe(ids), ", wanted i64 or i32");
 }
+// A change in place of a tensor that requires a gradient is refused while recording.
+void check_writable(const char* op, const Tensor& x);
 
 // x as a view of `shape`, which has as many elements; nothing if that needs a copy.
 std::optional<Tensor> try_view(const Tensor& x, const Shape& shape);

@@ -15,6 +15,7 @@ Tensor dropout(const Tensor& x, double p, bool training) {
   Tensor y = empty(x.shape(), {x.dtype(), x.device()});
   Tensor mask = empty(x.shape(), {DType::u8, x.device()});
   kernels::dropout(device, source, y, mask, p, rank_context().dropout.reserve(x.numel()));
+  if (!needs_grad({x})) return y;
   const SavedTensor saved(mask, "dropout", "mask");
   return record("dropout", y, {x}, [=](const Tensor& grad, GradSinks& into) {
     Tensor dx = empty(grad.shape(), {grad.dtype(), grad.device()});

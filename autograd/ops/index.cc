@@ -19,8 +19,10 @@ Tensor embedding(const Tensor& weight, const Tensor& ids) {
   const Tensor table = detail::raw_contiguous(weight);
   Tensor y = empty({rows, width}, {weight.dtype(), weight.device()});
   kernels::embedding(device, table, places, y);
+  const Tensor result = y.alias(0, shape);
+  if (!needs_grad({weight})) return result;
   const SavedTensor saved(places, "embedding", "ids");
-  return record("embedding", y.alias(0, shape), {weight}, [=](const Tensor& grad, GradSinks& into) {
+  return record("embedding", result, {weight}, [=](const Tensor& grad, GradSinks& into) {
     const Tensor grad_rows = detail::raw_contiguous(detail::raw_reshape(grad, {rows, width}));
     into[0].write_wider([&](Tensor& out, bool accumulate) {
       kernels::embedding_backward(device, grad_rows, saved.unpack(), out, accumulate);
@@ -39,6 +41,7 @@ Tensor index_select(const Tensor& x, const Tensor& ids, int axis) {
   shape[at] = ids.dim(0);
   Tensor y = empty(shape, {x.dtype(), x.device()});
   kernels::index_select(device, x, ids, y, at);
+  if (!needs_grad({x})) return y;
   const SavedTensor saved(ids, "index_select", "ids");
   return record("index_select", y, {x}, [=](const Tensor& grad, GradSinks& into) {
     into[0].write([&](Tensor& out, bool accumulate) {

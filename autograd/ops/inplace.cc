@@ -1,6 +1,5 @@
 #include "tenon/autograd/ops/inplace.h"
 
-#include "tenon/autograd/grad_mode.h"
 #include "tenon/autograd/ops/detail.h"
 
 namespace tenon {
@@ -8,9 +7,7 @@ namespace {
 
 // A handle to write through; the caller bumps the version when done.
 Tensor writable(const char* op, const Tensor& x) {
-  TENON_CHECK(!grad_enabled() || !x.requires_grad(), op,
-              "change in place of a tensor that requires a gradient: ", describe(x),
-              ", wanted NoGrad or an op that makes a new tensor");
+  detail::check_writable(op, x);
   return x.detach();
 }
 

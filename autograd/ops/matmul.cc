@@ -128,6 +128,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
               "shapes do not fit: given input ", x.shape(), " and weight ", weight.shape(),
               ", wanted (…, K) and (N, K)");
   if (bias.defined()) {
+    check_same_device("linear", x, bias);
     check_same_dtype("linear", x, bias);
     TENON_CHECK(bias.ndim() == 1 && bias.dim(0) == weight.dim(0), "linear", "wrong bias: given ",
                 bias.shape(), ", wanted (", weight.dim(0), ")");

@@ -6,6 +6,7 @@
 #include "tenon/autograd/ops/detail.h"
 #include "tenon/autograd/ops/inplace.h"
 #include "tenon/autograd/ops/pointwise.h"
+#include "tenon/autograd/ops/shape.h"
 #include "tenon/kernels/norm.h"
 
 namespace tenon {
@@ -13,8 +14,10 @@ namespace {
 
 const Tensor* pointer_to(const Tensor& x) { return x.defined() ? &x : nullptr; }
 
-void check_channel_vector(const char* op, const char* what, const Tensor& vector, int64_t size) {
+void check_channel_vector(const char* op, const char* what, const Tensor& vector, const Tensor& x,
+                          int64_t size) {
   if (!vector.defined()) return;
+  check_same_device(op, x, vector);
   TENON_CHECK(vector.ndim() == 1 && vector.dim(0) == size, op, "wrong ", what, ": given ",
               vector.shape(), ", wanted (", size, ")");
 }
@@ -45,8 +48,8 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
   TENON_CHECK(x.ndim() >= 1, "layer_norm", "no last dimension: given ", x.shape());
   const int64_t width = x.dim(-1);
   const int64_t rows = width == 0 ? 0 : x.numel() / width;
-  check_channel_vector("layer_norm", "gamma", gamma, width);
-  check_channel_vector("layer_norm", "beta", beta, width);
+  check_channel_vector("layer_norm", "gamma", gamma, x, width);
+  check_channel_vector("layer_norm", "beta", beta, x, width);
   if (gamma.defined()) check_same_dtype("layer_norm", x, gamma);
   if (beta.defined()) check_same_dtype("layer_norm", x, beta);
   const DeviceType device = x.device().type;
@@ -105,9 +108,10 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
   for (const auto& [what, vector] :
        {std::pair{"gamma", &gamma}, std::pair{"beta", &beta},
         std::pair{"running_mean", &running_mean}, std::pair{"running_var", &running_var}}) {
-    check_channel_vector("batch_norm", what, *vector, channels);
+    check_channel_vector("batch_norm", what, *vector, x, channels);
   }
   if (gamma.defined()) check_same_dtype("batch_norm", x, gamma);
+  if (beta.defined()) check_same_dtype("batch_norm", x, beta);
   if (beta.defined()) check_same_dtype("batch_norm", x, beta);
   const bool batch_statistics = options.training || !running_mean.defined();
   const double count = channels == 0 ? 0 : static_cast<double>(x.numel() / channels);
@@ -128,7 +132,7 @@ Tensor batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
     }
   } else {
     const NoGrad no_grad;
-    mean = to(running_mean, compute.dtype).detach();
+    mean = clone(to(running_mean, compute.dtype));  // later updates must not reach backward
     rstd = rsqrt(affine(to(running_var, compute.dtype), 1, options.eps));
     kernels::batch_norm_inference(device, input, pointer_to(gamma), pointer_to(beta), mean, rstd,
                                   y);

@@ -1,6 +1,6 @@
 #include "tenon/autograd/ops/random.h"
 
-#include "tenon/autograd/ops/inplace.h"
+#include "tenon/autograd/ops/detail.h"
 #include "tenon/core/rank_context.h"
 #include "tenon/kernels/copy.h"
 #include "tenon/kernels/random.h"
@@ -10,7 +10,9 @@ namespace {
 
 // Random kernels write row-major memory; other layouts get a copy of it.
 template <class Draw>
-void draw_into(const Tensor& x, Generator* generator, Draw draw) {
+void draw_into(const char* op, const Tensor& x, Generator* generator, Draw draw) {
+  detail::check_floating(op, x);
+  detail::check_writable(op, x);
   const PhiloxKey key =
       (generator != nullptr ? *generator : rank_context().dropout).reserve(x.numel());
   Tensor target = x.is_contiguous() ? x.detach() : empty(x.shape(), {x.dtype(), x.device()});
@@ -26,14 +28,14 @@ void draw_into(const Tensor& x, Generator* generator, Draw draw) {
 
 void uniform_(const Tensor& x, double low, double high, Generator* generator) {
   TENON_CHECK(low <= high, "uniform", "empty range: given [", low, ", ", high, ")");
-  draw_into(x, generator, [&](Tensor& target, const PhiloxKey& key) {
+  draw_into("uniform", x, generator, [&](Tensor& target, const PhiloxKey& key) {
     kernels::uniform(x.device().type, target, low, high, key);
   });
 }
 
 void normal_(const Tensor& x, double mean, double stddev, Generator* generator) {
   TENON_CHECK(stddev >= 0, "normal", "negative standard deviation: given ", stddev);
-  draw_into(x, generator, [&](Tensor& target, const PhiloxKey& key) {
+  draw_into("normal", x, generator, [&](Tensor& target, const PhiloxKey& key) {
     kernels::normal(x.device().type, target, mean, stddev, key);
   });
 }
