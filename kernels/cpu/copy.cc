@@ -15,7 +15,8 @@ void copy_cpu(const Tensor& from, Tensor& to) {
   if (to.numel() == 0) return;
   const cpu::LoopPlan plan = cpu::LoopPlan::of({&to, &from});
   const cpu::RowConverter convert = cpu::row_converter(from.dtype(), to.dtype());
-  const int64_t bytes = plan.count * static_cast<int64_t>(size_of(from.dtype()) + size_of(to.dtype()));
+  const int64_t bytes =
+      plan.count * static_cast<int64_t>(size_of(from.dtype()) + size_of(to.dtype()));
   parallel_for(
       plan.count, bytes,
       [&](int64_t begin, int64_t end) {

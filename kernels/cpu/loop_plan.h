@@ -1,6 +1,7 @@
 // How to walk N strided operands of one shape together: dimensions of size 1 are dropped, the rest
 // sorted so that the first operand's memory is visited in order, and neighbours merged where every
-// operand allows it. Dense operands of one layout (row-major or channels-last alike) become one row.
+// operand allows it. Dense operands of one layout (row-major or channels-last alike) become one
+// row.
 #pragma once
 
 #include <array>
@@ -28,10 +29,10 @@ struct LoopPlan {
   // The operand's elements follow each other in the order of the walk.
   bool flat(int operand) const;
 
-  int dims = 1;                            // at least 1
-  int operands = 0;                        //
-  int64_t count = 0;                       // elements
-  std::array<int64_t, kMaxDims> sizes{1};  // outermost first
+  int dims = 1;                                                       // at least 1
+  int operands = 0;                                                   //
+  int64_t count = 0;                                                  // elements
+  std::array<int64_t, kMaxDims> sizes{1};                             // outermost first
   std::array<std::array<int64_t, kMaxDims>, kMaxOperands> strides{};  // in elements
 };
 

@@ -35,14 +35,14 @@ class ChunkOperand {
         store_(row_converter(dtype_of<C>, dtype_)) {}
 
   // Elements [begin, begin + n) of the walk as a dense array; `buffer` holds them if need be.
-  const C* load(int64_t begin, int64_t n, C* buffer) const {
-    if (direct_) return static_cast<const C*>(data_) + begin;
+  // `shift` moves the whole operand by as many elements.
+  const C* load(int64_t begin, int64_t n, C* buffer, int64_t shift = 0) const {
+    if (direct_) return static_cast<const C*>(data_) + shift + begin;
     LoopCursor cursor(plan_, begin);
-    if (n <= cursor.left()) {
-      const int64_t stride = plan_.inner_stride(operand_);
-      if (same_type_ && stride == 1) return static_cast<const C*>(data_) + cursor.offset(operand_);
+    if (same_type_ && plan_.inner_stride(operand_) == 1 && n <= cursor.left()) {
+      return static_cast<const C*>(data_) + shift + cursor.offset(operand_);
     }
-    each_row(cursor, n, [&](void* row, int64_t stride, int64_t done, int64_t length) {
+    each_row(cursor, n, shift, [&](void* row, int64_t stride, int64_t done, int64_t length) {
       load_(row, stride, buffer + done, 1, length);
     });
     return buffer;
@@ -59,18 +59,18 @@ class ChunkOperand {
   void store(int64_t begin, int64_t n, const C* values, const C* buffer) const {
     if (values != buffer) return;
     LoopCursor cursor(plan_, begin);
-    each_row(cursor, n, [&](void* row, int64_t stride, int64_t done, int64_t length) {
+    each_row(cursor, n, 0, [&](void* row, int64_t stride, int64_t done, int64_t length) {
       store_(buffer + done, 1, row, stride, length);
     });
   }
 
  private:
   template <class Row>
-  void each_row(LoopCursor& cursor, int64_t n, Row&& row) const {
+  void each_row(LoopCursor& cursor, int64_t n, int64_t shift, Row&& row) const {
     for (int64_t done = 0; done < n;) {
       const int64_t length = std::min(n - done, cursor.left());
-      row(at_element(data_, dtype_, cursor.offset(operand_)), plan_.inner_stride(operand_), done,
-          length);
+      row(at_element(data_, dtype_, shift + cursor.offset(operand_)), plan_.inner_stride(operand_),
+          done, length);
       cursor.advance(length);
       done += length;
     }
@@ -108,16 +108,17 @@ void map_elements(const Dense& dense, const Tensor& out, const Tensors&... in) {
         const auto inputs = [&]<size_t... I>(std::index_sequence<I...>) {
           return std::tuple<ChunkOperand<In>...>{
               ChunkOperand<In>(plan, static_cast<int>(I + 1), in)...};
-        }(std::index_sequence_for<In...>{});
+        }
+        (std::index_sequence_for<In...>{});
         alignas(64) Out out_buffer[kChunk];
         alignas(64) std::tuple<std::array<In, kChunk>...> buffers;
         for (int64_t n = 0; begin < end; begin += n) {
           n = chunk_length(plan, begin, end);
           Out* const target = result.target(begin, n, out_buffer);
           [&]<size_t... I>(std::index_sequence<I...>) {
-            dense(n, target,
-                  std::get<I>(inputs).load(begin, n, std::get<I>(buffers).data())...);
-          }(std::index_sequence_for<In...>{});
+            dense(n, target, std::get<I>(inputs).load(begin, n, std::get<I>(buffers).data())...);
+          }
+          (std::index_sequence_for<In...>{});
           result.store(begin, n, target, out_buffer);
         }
       },

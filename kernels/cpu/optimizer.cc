@@ -1,6 +1,6 @@
-// Fused optimizer steps: one pass over parameter, gradient and state of all tensors. The elements of
-// all tensors count as one range that is split over the threads, so that a few large and many small
-// tensors are equally well spread.
+// Fused optimizer steps: one pass over parameter, gradient and state of all tensors. The elements
+// of all tensors count as one range that is split over the threads, so that a few large and many
+// small tensors are equally well spread.
 #include "tenon/kernels/optimizer.h"
 
 #include <algorithm>
@@ -58,8 +58,9 @@ void check_lists(const char* op, const TensorList& parameters, const TensorList&
                 describe(parameters[i]), " and gradient ", describe(gradients[i]));
   }
   for (const TensorList* list : states) {
-    TENON_CHECK(list->size() == parameters.size(), op, "as many states as parameters wanted: given ",
-                list->size(), " for ", parameters.size());
+    TENON_CHECK(list->size() == parameters.size(), op,
+                "as many states as parameters wanted: given ", list->size(), " for ",
+                parameters.size());
     for (size_t i = 0; i < parameters.size(); ++i) {
       const Tensor& state = (*list)[i];
       TENON_CHECK(state.numel() == parameters[i].numel() && state.is_contiguous() &&
@@ -85,22 +86,21 @@ void step_all(const char* op, const TensorList& parameters, const TensorList& gr
   parallel_for(
       total, bytes,
       [&](int64_t begin, int64_t end) {
-        size_t i = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), begin) -
-                                       ends.begin());
+        size_t i =
+            static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
         for (; i < ends.size() && begin < end; ++i) {
           const int64_t start = ends[i] - parameters[i].numel();
           const int64_t stop = std::min(end, ends[i]);
           if (begin == stop) continue;
           std::array<const Tensor*, States> states{};
           for (size_t k = 0; k < States; ++k) states[k] = &(*lists[k])[i];
-          dispatch_types<float, double>(
-              compute_dtype(parameters[i].dtype()), op, [&]<class C>() {
-                step_range<C, States>(
-                    parameters[i], gradients[i], states, begin - start, stop - start,
-                    [&](int64_t n, C* p, const C* g, const std::array<C*, States>& state) {
-                      step(n, p, g, state);
-                    });
-              });
+          dispatch_types<float, double>(compute_dtype(parameters[i].dtype()), op, [&]<class C>() {
+            step_range<C, States>(
+                parameters[i], gradients[i], states, begin - start, stop - start,
+                [&](int64_t n, C* p, const C* g, const std::array<C*, States>& state) {
+                  step(n, p, g, state);
+                });
+          });
           begin = stop;
         }
       },
