@@ -1,0 +1,91 @@
+#include "tenon/kernels/matmul.h"
+
+#include "tenon/core/factory.h"
+#include "tenon/kernels/copy.h"
+#include "tenon/kernels/cpu/eigen_gemm.h"
+#include "tenon/kernels/cpu/matmul_problem.h"
+#include "tenon/kernels/cpu/onednn_matmul.h"
+#include "tenon/kernels/cpu/onednn_support.h"
+#include "tenon/kernels/pointwise.h"
+
+namespace tenon::kernels {
+namespace {
+
+// A row-major copy in `dtype`; batch dimensions that repeat stay repeated.
+Tensor packed(const Tensor& matrices, DType dtype) {
+  Shape shape = matrices.shape();
+  for (int i = 0; i < shape.size() - 2; ++i) {
+    if (matrices.strides()[i] == 0) shape[i] = 1;
+  }
+  Tensor copied = empty(shape, {dtype, kCpu, Category::other});
+  copy(DeviceType::cpu, matrices.as_strided(shape, matrices.strides()), copied);
+  Strides strides = copied.strides();
+  for (int i = 0; i < shape.size() - 2; ++i) {
+    if (shape[i] == 1) strides[i] = 0;
+  }
+  return copied.as_strided(matrices.shape(), strides);
+}
+
+void run(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilogue& epilogue) {
+  MatmulProblem problem = describe_matmul(a, b, out, epilogue);
+  if (out.numel() == 0) return;
+  if constexpr (onednn::kHaveOneDnn) {
+    if (problem.k > 0 && onednn::supports(a.dtype())) {
+      const bool relu = epilogue.activation == Activation::relu;
+      if (relu) problem.activation = Activation::none;
+      onednn::matmul(problem);
+      if (relu) Unary<Relu>::forward(DeviceType::cpu, out, out, {});
+      return;
+    }
+  }
+  eigen_gemm(problem);
+}
+
+// The dtype to compute in: the inputs' own where a library has it.
+DType working_dtype(DType dtype, int64_t k) {
+  if (dtype == DType::f64) return dtype;
+  return k > 0 && onednn::supports(dtype) ? dtype : DType::f32;
+}
+
+bool rows_are_contiguous(const Tensor& out) {
+  const int rank = out.ndim();
+  return is_matmul_operand(out) && (out.dim(-1) <= 1 || out.strides()[rank - 1] == 1);
+}
+
+void matmul_cpu(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilogue& epilogue) {
+  TENON_CHECK(is_floating(a.dtype()), "matmul", "unsupported dtype: given ", a.dtype(),
+              ", wanted one of f32, f64, f16, bf16");
+  check_same_dtype("matmul", a, b);
+  TENON_CHECK(out.dtype() == a.dtype() || out.dtype() == compute_dtype(a.dtype()), "matmul",
+              "unsupported dtype of the result: given ", out.dtype(), " for inputs in ", a.dtype());
+  const DType dtype = working_dtype(a.dtype(), a.dim(-1));
+  auto fits = [dtype](const Tensor& tensor) {
+    return tensor.dtype() == dtype && is_matmul_operand(tensor);
+  };
+  const Tensor left = fits(a) ? a : packed(a, dtype);
+  const Tensor right = fits(b) ? b : packed(b, dtype);
+  MatmulEpilogue applied = epilogue;
+  Tensor bias;
+  if (epilogue.bias != nullptr) {
+    const DType wanted = compute_dtype(dtype);
+    bias = *epilogue.bias;
+    const bool taken = bias.dtype() == dtype || bias.dtype() == wanted;
+    if (!taken || !bias.is_contiguous()) {
+      bias = empty(bias.shape(), {wanted, kCpu, Category::other});
+      copy(DeviceType::cpu, *epilogue.bias, bias);
+    }
+    applied.bias = &bias;
+  }
+  const bool direct =
+      (out.dtype() == dtype || out.dtype() == compute_dtype(dtype)) && rows_are_contiguous(out);
+  if (direct) return run(left, right, out, applied);
+  Tensor result = empty(out.shape(), {compute_dtype(dtype), kCpu, Category::other});
+  if (epilogue.accumulate) copy(DeviceType::cpu, out, result);
+  run(left, right, result, applied);
+  copy(DeviceType::cpu, result, out);
+}
+
+[[maybe_unused]] const bool filled = matmul.set(DeviceType::cpu, matmul_cpu);
+
+}  // namespace
+}  // namespace tenon::kernels
