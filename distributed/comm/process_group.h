@@ -37,7 +37,8 @@ using DelayFunction = std::function<int64_t(int rank, std::string_view op, uint6
 
 namespace comm {
 class Backend;
-struct Request;
+class Request;
+struct Operation;
 }  // namespace comm
 
 // A launched collective. The request holds its tensors until it is complete, so a Work may be
@@ -50,6 +51,8 @@ class Work {
   // failed or was aborted.
   void wait();
   bool done() const;
+  // How long the collective itself ran; 0 until it is done.
+  int64_t busy_ns() const;
 
  private:
   std::shared_ptr<comm::Request> request_;
@@ -92,7 +95,7 @@ class ProcessGroup {
   void set_delay(DelayFunction delay);
 
  private:
-  Work launch(comm::Request request);
+  Work launch(comm::Operation operation) const;
 
   std::shared_ptr<comm::Backend> backend_;
 };
