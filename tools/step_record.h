@@ -25,6 +25,8 @@ class PhaseClock {
     ns_[static_cast<size_t>(phase)] += now - last_;
     last_ = now;
   }
+  // The time since the last lap belongs to no phase.
+  void resume() { last_ = now_ns(); }
   void move(Phase from, Phase to, int64_t ns) {
     ns_[static_cast<size_t>(from)] -= ns;
     ns_[static_cast<size_t>(to)] += ns;

@@ -1,0 +1,121 @@
+#include "tenon/tools/training_bench.h"
+
+#include "tenon/autograd/ops.h"
+#include "tenon/core/allocator.h"
+#include "tenon/core/factory.h"
+#include "tenon/core/rank_context.h"
+#include "tenon/nn/safetensors.h"
+#include "tenon/nn/state.h"
+#include "tenon/optim/adadelta.h"
+#include "tenon/optim/sgd.h"
+#include "tenon/tools/models.h"
+
+namespace tenon::tools {
+namespace {
+
+constexpr int kBatches = 8;
+constexpr uint64_t kSeed = 1234;
+
+std::unique_ptr<Trainable> make_model(const std::string& name, const Parallelism& parallelism) {
+  if (name == "mlp") return make_trainable<Mlp>(parallelism);
+  return make_trainable<Cnn>(parallelism);
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const BenchRecipe& recipe, const Module& module) {
+  if (recipe.optimizer == "sgd") {
+    return std::make_unique<Sgd>(module.parameters(), SgdOptions{.lr = recipe.lr});
+  }
+  return std::make_unique<Adadelta>(module.parameters(), AdadeltaOptions{.lr = recipe.lr});
+}
+
+void write_tensors(const BenchRecipe& recipe, int rank, const std::string& path) {
+  seed(kSeed);
+  const std::unique_ptr<Trainable> model = make_model(recipe.model, {});
+  std::vector<NamedTensor> tensors = state_dict(model->module());
+  for (NamedTensor& tensor : tensors) tensor.name = "model." + tensor.name;
+  Generator numbers(kSeed, static_cast<uint64_t>(rank) + 1);
+  for (int i = 0; i < kBatches; ++i) {
+    const Tensor images = randn({recipe.batch, 1, 28, 28}, {}, &numbers);
+    std::vector<int64_t> targets;
+    for (const double x : rand({recipe.batch}, {}, &numbers).to_vector()) {
+      targets.push_back(static_cast<int64_t>(x * 10));
+    }
+    tensors.push_back({str("images.", i), images});
+    tensors.push_back({str("targets.", i), from_data(targets, {recipe.batch})});
+  }
+  save_safetensors(path, tensors);
+}
+
+}  // namespace
+
+BenchRecipe bench_recipe(const std::string& model) {
+  if (model == "mlp") return {model, 128, "sgd", 0.05};
+  return {model, 64, "adadelta", 1};
+}
+
+BenchTensors make_bench_tensors(const BenchRecipe& recipe, int rank, const std::string& path) {
+  write_tensors(recipe, rank, path);
+  caching_allocator(kCpu).release_cached();
+  BenchTensors result;
+  result.images.resize(kBatches);
+  result.targets.resize(kBatches);
+  const std::string prefix = "model.";
+  for (const auto& [name, tensor] : load_safetensors(path).tensors) {
+    if (name.starts_with(prefix)) {
+      result.weights.push_back({name.substr(prefix.size()), tensor});
+    } else {
+      const size_t dot = name.find('.');
+      auto& list = name.starts_with("images") ? result.images : result.targets;
+      list.at(std::stoul(name.substr(dot + 1))) = tensor;
+    }
+  }
+  return result;
+}
+
+TrainingBench::TrainingBench(const BenchRecipe& recipe, const std::string& dtype,
+                             const BenchTensors& tensors, const Parallelism& parallelism)
+    : recipe_(recipe), tensors_(tensors), model_(make_model(recipe.model, parallelism)) {
+  if (dtype == "bf16") model_->module().set_compute_dtype(DType::bf16);
+  reset();
+}
+
+void TrainingBench::reset() {
+  load_state_dict(model_->module(), tensors_.weights);
+  optimizer_ = make_optimizer(recipe_, model_->module());
+  next_ = 0;
+}
+
+double TrainingBench::check(int64_t steps) {
+  PhaseClock unused;
+  model_->module().eval();
+  double loss = 0;
+  for (int64_t i = 0; i < steps; ++i) loss = step(unused);
+  model_->module().train();
+  reset();
+  return loss;
+}
+
+double TrainingBench::run(int64_t steps) {
+  const int64_t begin = now_ns();
+  clock_.resume();
+  for (int64_t i = 0; i < steps; ++i) step(clock_);
+  steps_ += steps;
+  return static_cast<double>(now_ns() - begin) / 1e6 / static_cast<double>(steps);
+}
+
+double TrainingBench::step(PhaseClock& clock) {
+  const Tensor& images = tensors_.images[next_];
+  const Tensor& targets = tensors_.targets[next_];
+  next_ = (next_ + 1) % tensors_.images.size();
+  optimizer_->zero_grad();
+  const Tensor loss = cross_entropy(model_->forward(images), targets);
+  clock.lap(Phase::forward);
+  loss.backward();
+  clock.lap(Phase::backward);
+  clock.move(Phase::backward, Phase::exposed, model_->stats().exposed_ns);
+  optimizer_->step();
+  clock.lap(Phase::optimizer);
+  return loss.item<double>();
+}
+
+}  // namespace tenon::tools
