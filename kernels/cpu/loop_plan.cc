@@ -60,6 +60,23 @@ LoopPlan LoopPlan::of(std::initializer_list<const Tensor*> operands) {
   return LoopPlan((*operands.begin())->shape(), std::span(strides.data(), count));
 }
 
+LoopPlan LoopPlan::over(uint32_t axes, std::initializer_list<const Tensor*> operands) {
+  std::array<Strides, kMaxOperands> strides;
+  std::array<const Strides*, kMaxOperands> pointers{};
+  Shape shape;
+  size_t count = 0;
+  for (const Tensor* operand : operands) {
+    for (int axis = 0; axis < operand->ndim(); ++axis) {
+      if ((axes >> axis & 1u) == 0) continue;
+      strides[count].push_back(operand->strides()[axis]);
+      if (count == 0) shape.push_back(operand->shape()[axis]);
+    }
+    pointers[count] = &strides[count];
+    ++count;
+  }
+  return LoopPlan(shape, std::span(pointers.data(), count));
+}
+
 bool LoopPlan::flat(int operand) const {
   int64_t step = 1;
   for (int dim = dims - 1; dim >= 0; --dim) {

@@ -20,6 +20,8 @@ struct LoopPlan {
   // Operand 0 leads the order of the dimensions.
   LoopPlan(const Shape& shape, std::span<const Strides* const> operand_strides);
   static LoopPlan of(std::initializer_list<const Tensor*> operands);
+  // Over the axes whose bit is set in `axes` only; sizes are the first operand's.
+  static LoopPlan over(uint32_t axes, std::initializer_list<const Tensor*> operands);
 
   int64_t inner() const { return sizes[static_cast<size_t>(dims - 1)]; }
   int64_t inner_stride(int operand) const { return stride(operand, dims - 1); }
