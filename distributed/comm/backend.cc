@@ -29,10 +29,10 @@ const Tensor& Operation::larger() const {
   return op == Op::reduce_scatter || op == Op::send ? input : output;
 }
 
-Signature Operation::signature(uint64_t sequence) const {
+Signature Operation::signature(uint64_t sequence, int ranks) const {
   Signature result{.sequence = sequence, .peer = peer, .op = op, .reduce = reduce};
   if (part().defined()) {
-    result.count = part().numel();
+    result.count = op == Op::all_to_all ? part().numel() / ranks : part().numel();
     result.dtype = part().dtype();
   }
   return result;

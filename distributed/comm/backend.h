@@ -24,7 +24,7 @@ struct Operation {
   // The tensor whose size the signature speaks of, and the one whose bytes are counted.
   const Tensor& part() const;
   const Tensor& larger() const;
-  Signature signature(uint64_t sequence) const;
+  Signature signature(uint64_t sequence, int ranks) const;
 };
 
 // A launched operation and its end.

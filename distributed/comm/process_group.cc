@@ -85,7 +85,8 @@ Work ProcessGroup::launch(Operation operation) const {
   const Tensor& counted = operation.larger();
   rank_context().traffic.add(operation.call.tag,
                              counted.defined() ? static_cast<int64_t>(counted.nbytes()) : 0);
-  const comm::Signature signature = operation.signature(backend_->next_sequence(operation.op));
+  const comm::Signature signature =
+      operation.signature(backend_->next_sequence(operation.op), size());
   const auto request = std::make_shared<comm::Request>(std::move(operation), backend_, signature);
   backend_->launch(request);
   return Work(request);

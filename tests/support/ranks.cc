@@ -1,0 +1,34 @@
+#include "tenon/tests/support/ranks.h"
+
+#include <exception>
+
+namespace tenon::testing {
+
+World& world() {
+  static World world(0, nullptr);
+  return world;
+}
+
+void run_on_world(const RankBody& body) {
+  World& all = world();
+  try {
+    body(all.group());
+  } catch (const Error& error) {
+    all.group().abort(error);
+  } catch (const std::exception& error) {
+    all.group().abort(Error(error.what()));
+  }
+}
+
+void expect_error(const std::function<void()>& action, const std::string& part) {
+  std::string text;
+  try {
+    action();
+  } catch (const Error& error) {
+    text = error.what();
+    if (text.find(part) != std::string::npos) return;
+  }
+  expect(false, "wrong error: given '", text, "', wanted one with '", part, "'");
+}
+
+}  // namespace tenon::testing
