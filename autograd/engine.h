@@ -9,7 +9,7 @@
 namespace tenon {
 
 struct BackwardOptions {
-  Tensor gradient;            // of `root`'s shape; undefined: 1, for a root of one element
+  Tensor gradient = {};       // of `root`'s shape; undefined: 1, for a root of one element
   bool retain_graph = false;  // keep what was saved, for another backward over the same graph
 };
 

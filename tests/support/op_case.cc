@@ -225,6 +225,7 @@ class OpChecker {
       const std::string variant = str("layout ", name_of(layout));
       attempt(variant, [&] {
         for (int which = -1; which < static_cast<int>(inputs_.size()); ++which) {
+          if (!any_applies(layout, which)) continue;
           const Tensors strided = tensors(DType::f64, layout, DType::i64, which);
           Tensors dense;
           for (const Tensor& x : strided) {
@@ -240,6 +241,14 @@ class OpChecker {
       if (op_.gradient)
         attempt(variant + " of the gradient", [&] { check_gradient_layout(layout); });
     }
+  }
+
+  // Whether the layout changes input `which`, or one of all (-1) of several.
+  bool any_applies(Layout layout, int which) const {
+    if (which >= 0) return applies(layout, inputs_[static_cast<size_t>(which)].shape);
+    return inputs_.size() > 1 &&
+           std::any_of(inputs_.begin(), inputs_.end(),
+                       [&](const Input& input) { return applies(layout, input.shape); });
   }
 
   void check_gradient_layout(Layout layout) {
