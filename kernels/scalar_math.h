@@ -170,11 +170,10 @@ struct QuarterTurns {
   const QuarterTurns parts = quarter_turns(x);
   const double r = parts.rest;
   const double z = r * r;
-  const double sine = multiply_add(
-      r * z,
+  const double slope =
       polynomial(z, -0.16666666666666666, 0.008333333333330827, -0.0001984126983657571,
-                 2.755731600817155e-06, -2.5051112272573243e-08, 1.5916726193889336e-10),
-      r);
+                 2.755731600817155e-06, -2.5051112272573243e-08, 1.5916726193889336e-10);
+  const double sine = r * multiply_add(z, slope, 1.0);  // a product: keeps the sign of zero
   const double cosine = multiply_add(
       z * z,
       polynomial(z, 0.041666666666666664, -0.0013888888888887322, 2.4801587298651292e-05,
