@@ -102,7 +102,8 @@ class Trainer:
         if self.args.optimizer == "sgd":
             self.optimizer = torch.optim.SGD(self.module.parameters(), lr=self.args.lr, fused=True)
         else:  # Adadelta has no fused form
-            self.optimizer = torch.optim.Adadelta(self.module.parameters(), lr=self.args.lr, foreach=True)
+            self.optimizer = torch.optim.Adadelta(
+                self.module.parameters(), lr=self.args.lr, foreach=True)
         self.step = 0
 
     def one_step(self):
@@ -117,6 +118,7 @@ class Trainer:
         return loss
 
     def check(self, steps):
+        self.reset()
         dropouts = [m for m in self.module.modules() if isinstance(m, nn.Dropout)]
         for layer in dropouts:
             layer.eval()
