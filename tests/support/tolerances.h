@@ -14,13 +14,13 @@ struct Tolerance {
 constexpr Tolerance tolerance_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
-      return {1e-12, 1e-11};
+      return {1e-13, 1e-12};
     case DType::f32:
-      return {2e-6, 1e-5};
+      return {2e-6, 4e-6};
     case DType::f16:
-      return {0x1p-10, 0x1p-8};
+      return {0x1p-10, 0x1p-9};
     case DType::bf16:
-      return {0x1p-7, 0x1p-5};
+      return {0x1p-7, 0x1p-6};
     default:
       return {0, 0};  // integers are exact
   }
