@@ -11,8 +11,11 @@ _WARNINGS = [
     "-Wno-array-bounds",
     "-Wno-stringop-overflow",
 ] + select({
-    # With -fsanitize it loses track of what is initialized, std::function and std::regex included.
-    "//tools/bazel:sanitizer": ["-Wno-maybe-uninitialized"],
+    # With -fsanitize it loses track of what is initialized, also in the library and in intrinsics.
+    "//tools/bazel:sanitizer": [
+        "-Wno-maybe-uninitialized",
+        "-Wno-uninitialized",
+    ],
     "//conditions:default": [],
 })
 
