@@ -47,8 +47,20 @@ def fast_copts(flags):
         "//conditions:default": flags,
     })
 
-def tenon_library(name, srcs = [], hdrs = [], deps = [], copts = [], linkopts = [], **kwargs):
-    """A cc_library whose headers are included by their full path: "tenon/core/dtype.h"."""
+def tenon_library(
+        name,
+        srcs = [],
+        hdrs = [],
+        deps = [],
+        copts = [],
+        linkopts = [],
+        alwayslink = True,
+        **kwargs):
+    """A cc_library whose headers are included by their full path: "tenon/core/dtype.h".
+
+    Programs and libtenon.so hold all of it, used or not: kernels register themselves, and plug-ins
+    and users' programs find symbols there that nothing else may have asked for.
+    """
     native.cc_library(
         name = name,
         srcs = srcs,
@@ -58,6 +70,7 @@ def tenon_library(name, srcs = [], hdrs = [], deps = [], copts = [], linkopts = 
         linkopts = _OPENMP_LINKOPTS + linkopts,
         include_prefix = "tenon/" + native.package_name() if native.package_name() else "tenon",
         linkstatic = True,
+        alwayslink = alwayslink,
         **kwargs
     )
 
