@@ -1,0 +1,65 @@
+#include "tenon/kernels/cpu/conv_layout.h"
+
+#include "tenon/core/factory.h"
+#include "tenon/kernels/copy.h"
+#include "tenon/kernels/pointwise.h"
+
+namespace tenon::kernels {
+namespace {
+
+Strides channels_last_strides(const Shape& shape) {
+  const int64_t c = shape[1], h = shape[2], w = shape[3];
+  return {c * h * w, 1, w * c, c};
+}
+
+Tensor copied(const Tensor& from, Tensor to) {
+  copy(DeviceType::cpu, from, to);
+  return to;
+}
+
+}  // namespace
+
+bool is_channels_last(const Tensor& image) {
+  const Strides wanted = channels_last_strides(image.shape());
+  for (int i = 0; i < 4; ++i) {
+    if (image.shape()[i] > 1 && image.strides()[i] != wanted[i]) return false;
+  }
+  return true;
+}
+
+Tensor empty_channels_last(const Shape& shape, DType dtype) {
+  return empty(shape, {dtype, kCpu, Category::other})
+      .as_strided(shape, channels_last_strides(shape));
+}
+
+Tensor to_channels_last(const Tensor& image, DType dtype) {
+  if (image.dtype() == dtype && is_channels_last(image)) return image;
+  return copied(image, empty_channels_last(image.shape(), dtype));
+}
+
+Tensor to_row_major(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype && tensor.is_contiguous()) return tensor;
+  return copied(tensor, empty(tensor.shape(), {dtype, kCpu, Category::other}));
+}
+
+void Destination::finish() {
+  if (in_place_) return;
+  if (accumulate_) {
+    kernels::accumulate(DeviceType::cpu, buffer_, *target_, 1.0);
+  } else {
+    copy(DeviceType::cpu, buffer_, *target_);
+  }
+}
+
+Destination channels_last_destination(Tensor& image, DType dtype, bool accumulate) {
+  const bool fits = image.dtype() == dtype && is_channels_last(image) && !accumulate;
+  return {image, fits, fits ? Tensor() : empty_channels_last(image.shape(), dtype), accumulate};
+}
+
+Destination row_major_destination(Tensor& tensor, DType dtype, bool accumulate, bool can_add) {
+  const bool fits = tensor.dtype() == dtype && tensor.is_contiguous() && (can_add || !accumulate);
+  return {tensor, fits, fits ? Tensor() : empty(tensor.shape(), {dtype, kCpu, Category::other}),
+          accumulate};
+}
+
+}  // namespace tenon::kernels
