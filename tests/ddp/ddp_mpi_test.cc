@@ -1,4 +1,4 @@
-// The same DDP behaviour over the ranks of mpirun.
+// The same behaviour of DDP over the ranks of mpirun.
 #include <catch2/catch.hpp>
 
 #include "tenon/tests/ddp/ddp_cases.h"

@@ -1,4 +1,4 @@
-// DDP over ranks that are threads.
+// DDP over ranks that are threads of this process.
 #include <catch2/catch.hpp>
 
 #include <cmath>
