@@ -6,13 +6,13 @@
 #include <fstream>
 #include <iostream>
 
-#include "tenon/core/rank_context.h"
 #include "tenon/distributed/comm/world.h"
 #include "tenon/tools/alternate.h"
 #include "tenon/tools/cli.h"
 #include "tenon/tools/resident_memory.h"
 #include "tenon/tools/result_table.h"
 #include "tenon/tools/shared_folder.h"
+#include "tenon/tools/threads.h"
 #include "tenon/tools/torch_choice.h"
 #include "tenon/tools/training_bench.h"
 
@@ -74,8 +74,7 @@ void resolve(Options& options, const World& world) {
   if (world.size() > 1 && options.parallel == "none") {
     usage("[flags] --parallel none is for a single rank, wanted ddp");
   }
-  if (options.threads > 0) set_num_threads(options.threads);
-  options.threads = num_threads();
+  options.threads = use_threads(options.threads, world);
 }
 
 void add_timings(Json& row, const std::string& name, const Timings& timings) {

@@ -35,12 +35,11 @@ Trainer::Trainer(const World& world, const TrainingOptions& options, const Image
                                    .rank = world.rank(),
                                    .ranks = world.size(),
                                    .seed = options.seed}),
+      last_step_(last_step(options, sampler_.steps_per_epoch())),
       schedule_(make_schedule(options, sampler_.steps_per_epoch())),
       log_(open_log(options, world.rank() == 0)),
-      progress_(last_step(options, sampler_.steps_per_epoch()),
-                (last_step(options, sampler_.steps_per_epoch()) + sampler_.steps_per_epoch() - 1) /
-                    sampler_.steps_per_epoch()),
-      last_step_(last_step(options, sampler_.steps_per_epoch())) {
+      progress_(last_step_,
+                (last_step_ + sampler_.steps_per_epoch() - 1) / sampler_.steps_per_epoch()) {
   seed(options.seed);
   Parallelism parallelism{group_, {}};
   if (options.parallel == "ddp") parallelism.ddp = DdpOptions{.bucket_bytes = options.bucket_bytes};
@@ -90,6 +89,7 @@ void Trainer::introduce() {
           group_.size() == 1 ? " rank x " : " ranks x ", options_.threads,
           options_.threads == 1 ? " thread" : " threads", ", ", task_.train.size(),
           " training images, ", sampler_.steps_per_epoch(), " steps an epoch"));
+  if (const std::string note = group_.note(); !note.empty()) say(note);
   log_.write("start", {{"config", to_json(options_)},
                        {"ranks", group_.size()},
                        {"threads", options_.threads},
@@ -116,8 +116,9 @@ void Trainer::run() {
                      {"seconds", seconds},
                      {"reason", last_step_ == options_.max_steps ? "max_steps" : "epochs"}});
   if (!leader()) return;
-  if (!options_.quiet)
+  if (!options_.quiet) {
     std::printf("%lld steps in %.1f s\n", static_cast<long long>(step_ - first), seconds);
+  }
   std::printf("test accuracy %.4f (%lld/%lld)\n", evaluation_->accuracy(),
               static_cast<long long>(evaluation_->correct),
               static_cast<long long>(evaluation_->total));

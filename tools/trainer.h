@@ -66,10 +66,10 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   ImageFormat format_;
   DistributedSampler sampler_;
+  const int64_t last_step_;
   Schedule schedule_;
   RunLog log_;
   Progress progress_;
-  const int64_t last_step_;
   int64_t step_ = 0;  // steps done
   std::optional<Pending> pending_;
   std::optional<Evaluation> evaluation_;  // of the current weights

@@ -1,13 +1,12 @@
 #include "tenon/tools/training_options.h"
 
 #include <algorithm>
-#include <thread>
 
-#include "tenon/core/rank_context.h"
 #include "tenon/optim/adadelta.h"
 #include "tenon/optim/adam.h"
 #include "tenon/optim/adamw.h"
 #include "tenon/optim/sgd.h"
+#include "tenon/tools/threads.h"
 
 namespace tenon::tools {
 namespace {
@@ -96,6 +95,38 @@ void add_output_flags(CommandLine& line, TrainingOptions& options) {
                   "throw: an error; kill: SIGKILL to itself");
 }
 
+// What a schedule or an optimizer refuses came from a flag.
+template <class Make>
+auto from_flags(Make make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    throw Error(error.what(), ErrorKind::usage);
+  }
+}
+
+std::unique_ptr<Optimizer> construct_optimizer(const TrainingOptions& options,
+                                               const std::vector<NamedTensor>& parameters) {
+  const double lr = *options.lr, decay = options.weight_decay;
+  if (options.optimizer == "sgd") {
+    return std::make_unique<Sgd>(
+        parameters, SgdOptions{.lr = lr, .momentum = options.momentum, .weight_decay = decay});
+  }
+  if (options.optimizer == "adadelta") {
+    return std::make_unique<Adadelta>(parameters, AdadeltaOptions{.lr = lr, .weight_decay = decay});
+  }
+  if (options.optimizer == "adam") {
+    return std::make_unique<Adam>(
+        parameters,
+        AdamOptions{
+            .lr = lr, .beta1 = options.beta1, .beta2 = options.beta2, .weight_decay = decay});
+  }
+  return std::make_unique<AdamW>(
+      parameters,
+      AdamWOptions{
+          .lr = lr, .beta1 = options.beta1, .beta2 = options.beta2, .weight_decay = decay});
+}
+
 }  // namespace
 
 void add_training_flags(CommandLine& line, TrainingOptions& options,
@@ -121,8 +152,7 @@ void resolve(TrainingOptions& options, const World& world) {
   }
   if (!options.epochs && options.max_steps == 0) options.epochs = options.default_epochs;
   if (!options.lr) options.lr = default_lr(options.optimizer);
-  if (options.threads > 0) set_num_threads(options.threads);
-  options.threads = num_threads();
+  options.threads = use_threads(options.threads, world);
 }
 
 Json to_json(const TrainingOptions& options) {
@@ -160,36 +190,21 @@ Json to_json(const TrainingOptions& options) {
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainingOptions& options,
                                           const std::vector<NamedTensor>& parameters) {
-  const double lr = *options.lr, decay = options.weight_decay;
-  if (options.optimizer == "sgd") {
-    return std::make_unique<Sgd>(
-        parameters, SgdOptions{.lr = lr, .momentum = options.momentum, .weight_decay = decay});
-  }
-  if (options.optimizer == "adadelta") {
-    return std::make_unique<Adadelta>(parameters, AdadeltaOptions{.lr = lr, .weight_decay = decay});
-  }
-  if (options.optimizer == "adam") {
-    return std::make_unique<Adam>(
-        parameters,
-        AdamOptions{
-            .lr = lr, .beta1 = options.beta1, .beta2 = options.beta2, .weight_decay = decay});
-  }
-  return std::make_unique<AdamW>(
-      parameters,
-      AdamWOptions{
-          .lr = lr, .beta1 = options.beta1, .beta2 = options.beta2, .weight_decay = decay});
+  return from_flags([&] { return construct_optimizer(options, parameters); });
 }
 
 Schedule make_schedule(const TrainingOptions& options, int64_t steps_per_epoch) {
   const int64_t steps =
       options.schedule_steps > 0 ? options.schedule_steps : last_step(options, steps_per_epoch);
-  return Schedule({.kind = schedule_from_name(options.schedule),
-                   .lr = *options.lr,
-                   .min_lr = options.min_lr,
-                   .warmup = options.warmup,
-                   .steps = steps,
-                   .step_size = steps_per_epoch,
-                   .gamma = options.gamma});
+  return from_flags([&] {
+    return Schedule({.kind = schedule_from_name(options.schedule),
+                     .lr = *options.lr,
+                     .min_lr = options.min_lr,
+                     .warmup = options.warmup,
+                     .steps = steps,
+                     .step_size = steps_per_epoch,
+                     .gamma = options.gamma});
+  });
 }
 
 int64_t last_step(const TrainingOptions& options, int64_t steps_per_epoch) {

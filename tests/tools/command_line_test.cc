@@ -32,6 +32,9 @@ TEST_CASE("a wrong value ends a program with status 2 and the valid values") {
   expect_parts(batch.err, {"--batch", "at least 1"});
   CHECK(train({"--lr", "fast"}).status == 2);
   CHECK(train({"--save-every", "5"}).status == 2);
+  const Outcome schedule = train({"--lr", "1", "--min-lr", "2"});
+  CHECK(schedule.status == 2);
+  expect_parts(schedule.err, {"min_lr", "given 2"});
 }
 
 TEST_CASE("help lists flags with their defaults and ends with status 0") {
