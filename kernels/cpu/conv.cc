@@ -52,7 +52,11 @@ void conv2d_cpu(const Tensor& x, const Tensor& weight, const Tensor* bias, Tenso
 void conv2d_backward_input_cpu(const Tensor& dy, const Tensor& weight, Tensor& dx,
                                const ConvParams& params, bool accumulate) {
   check_dtype("conv2d_backward_input", dy);
-  const Plan plan = plan_for(dy, weight, dx);
+  Plan plan = plan_for(dy, weight, dx);
+  // oneDNN 2.6's bf16 kernel for 1x1 is wrong where channels are no multiple of its vector.
+  if (plan.dtype == DType::bf16 && weight.dim(2) == 1 && weight.dim(3) == 1) {
+    plan = {onednn::supports(DType::f32), DType::f32};
+  }
   const Tensor gradient = to_channels_last(dy, plan.dtype);
   const Tensor kernel = to_row_major(weight, plan.dtype);
   Destination result = channels_last_destination(dx, plan.dtype, accumulate);
