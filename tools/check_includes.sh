@@ -20,7 +20,7 @@ exec awk '
     rule("^distributed/", "^(core|kernels|autograd|nn|distributed)/")
 
     # Headers of other libraries: where they may be included. Public headers never show them.
-    library("mpi[.]h", "MPI", "^(distributed/comm/(mpi_[a-z_]*|world|shared_window)[.]cc|tests/)")
+    library("mpi[.]h", "MPI", "^(distributed/comm/(mpi_[a-z_]*[.](cc|h)|(world|shared_window)[.]cc)|tools/mpi_peer[.]cc|tests/)")
     library("nccl[.]h", "NCCL", "^(distributed/comm/nccl_[a-z_]*[.]cc|tests/)")
     library("Eigen/|unsupported/Eigen/", "Eigen", "^(kernels/cpu/|tests/)")
     library("oneapi/|dnnl", "oneDNN", "^(kernels/cpu/|tests/)")

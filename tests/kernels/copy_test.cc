@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "tests/support/layouts.h"
-#include "tests/support/random_tensor.h"
+#include "tenon/tests/support/layouts.h"
+#include "tenon/tests/support/random_tensor.h"
 
 namespace tenon {
 namespace {

@@ -8,7 +8,7 @@
 #include "tenon/kernels/copy.h"
 #include "tenon/kernels/optimizer.h"
 #include "tenon/kernels/pointwise.h"
-#include "tests/support/random_tensor.h"
+#include "tenon/tests/support/random_tensor.h"
 
 namespace tenon {
 namespace {

@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "tests/support/array.h"
-#include "tests/support/layouts.h"
-#include "tests/support/random_tensor.h"
+#include "tenon/tests/support/array.h"
+#include "tenon/tests/support/layouts.h"
+#include "tenon/tests/support/random_tensor.h"
 
 namespace tenon {
 namespace {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "tests/support/random_tensor.h"
+#include "tenon/tests/support/random_tensor.h"
 
 namespace tenon {
 namespace {

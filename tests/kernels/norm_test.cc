@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "tenon/kernels/copy.h"
-#include "tests/support/array.h"
-#include "tests/support/layouts.h"
-#include "tests/support/random_tensor.h"
+#include "tenon/tests/support/array.h"
+#include "tenon/tests/support/layouts.h"
+#include "tenon/tests/support/random_tensor.h"
 
 namespace tenon {
 namespace {

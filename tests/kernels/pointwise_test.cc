@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "tenon/core/dispatch_dtype.h"
-#include "tests/support/array.h"
-#include "tests/support/layouts.h"
-#include "tests/support/random_tensor.h"
-#include "tests/support/tolerances.h"
+#include "tenon/tests/support/array.h"
+#include "tenon/tests/support/layouts.h"
+#include "tenon/tests/support/random_tensor.h"
+#include "tenon/tests/support/tolerances.h"
 
 namespace tenon {
 namespace {

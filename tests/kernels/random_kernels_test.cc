@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "tenon/core/rank_context.h"
-#include "tests/support/layouts.h"
-#include "tests/support/random_tensor.h"
+#include "tenon/tests/support/layouts.h"
+#include "tenon/tests/support/random_tensor.h"
 
 namespace tenon {
 namespace {
