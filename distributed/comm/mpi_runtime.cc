@@ -57,6 +57,14 @@ void check_mpi(int code, const char* op) {
   fail(op, "MPI failed: ", text);
 }
 
+// mpirun of Open MPI ends the job when a rank exits like this and returns its status. MPI_Abort
+// would do the same, but in version 4.1 its message often makes mpirun stumble.
+void end_ranks(int code) {
+  std::fflush(nullptr);
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
+
 MpiRuntime::MpiRuntime(RankContext& context)
     : context_(context),
       detail_(is_detail()),
@@ -187,8 +195,7 @@ void MpiRuntime::end_job(const std::string& text, int code) {
     // Another rank has written what all of them have met, and is about to end this one.
     std::this_thread::sleep_for(std::chrono::seconds(5));
   }
-  MPI_Abort(MPI_COMM_WORLD, code);
-  std::_Exit(code);
+  end_ranks(code);
 }
 
 }  // namespace tenon::comm

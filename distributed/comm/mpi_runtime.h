@@ -21,6 +21,9 @@ namespace tenon::comm {
 // Throws an Error with MPI's own text unless `code` is success.
 void check_mpi(int code, const char* op);
 
+// Ends this process and with it all ranks; `code` becomes the job's status.
+[[noreturn]] void end_ranks(int code);
+
 class MpiRuntime {
  public:
   // MPI must be initialized. `context` is the rank's own.

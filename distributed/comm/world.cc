@@ -96,7 +96,7 @@ void on_exit_early(int status, void*) {
   if (status == 0) {
     runtime->close();
   } else {
-    MPI_Abort(MPI_COMM_WORLD, status);
+    comm::end_ranks(status);
   }
 }
 
