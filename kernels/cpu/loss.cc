@@ -129,7 +129,8 @@ void backward(const Tensor& logits, const Tensor& targets, const Tensor& log_sum
           const C* x = rows.load(column, n, in_buffer, row * logits.strides()[0]);
           const C normal = lse[row];
 #pragma GCC ivdep
-          for (int64_t i = 0; i < n; ++i) out[i] = factor * math::exp(x[i] - normal) - everywhere;
+          for (int64_t i = 0; i < n; ++i)
+            out[i] = factor * cpu::exp_not_positive(x[i] - normal) - everywhere;
           if (target >= column && target < column + n) out[target - column] -= on_target;
         }
         grads.store(column, n, out, out_buffer, shift);

@@ -88,21 +88,31 @@ void normal_cpu(Tensor& out, double mean, double stddev, const PhiloxKey& key) {
   });
 }
 
+// value where keep is 1, +0 where it is 0; as a bit mask, because that vectorises over bytes of
+// keep.
+template <class C>
+C masked(C value, uint8_t keep) {
+  using Bits = std::conditional_t<sizeof(C) == 4, uint32_t, uint64_t>;
+  return std::bit_cast<C>(std::bit_cast<Bits>(value) & (Bits{0} - Bits{keep}));
+}
+
 void dropout_cpu(const Tensor& x, Tensor& y, Tensor& mask, double p, const PhiloxKey& key) {
   if (x.numel() == 0) return;
+  // uniform_from_bits(bits) >= p in integers.
+  const auto threshold = static_cast<uint32_t>(std::ceil(static_cast<float>(p) * 0x1p24f));
   dispatch_floating(x.dtype(), "dropout", [&]<class T>() {
     using C = Compute<T>;
     const T* const in = x.data<T>();
     T* const out = y.data<T>();
     uint8_t* const kept = mask.data<uint8_t>();
-    const float threshold = static_cast<float>(p);
-    const C factor = static_cast<C>(1 / (1 - p));
+    const C factor = static_cast<C>(p < 1 ? 1 / (1 - p) : 0);
     for_each_random_row(x.numel(), key, [=](int64_t begin, int64_t n, const uint32_t* bits) {
+      uint8_t* const keep = kept + begin;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) keep[i] = (bits[i] >> 8) >= threshold ? 1 : 0;
 #pragma GCC ivdep
       for (int64_t i = 0; i < n; ++i) {
-        const bool keep = uniform_from_bits(bits[i]) >= threshold;
-        kept[begin + i] = keep;
-        out[begin + i] = static_cast<T>(keep ? static_cast<C>(in[begin + i]) * factor : C(0));
+        out[begin + i] = static_cast<T>(masked(static_cast<C>(in[begin + i]) * factor, keep[i]));
       }
     });
   });
@@ -110,11 +120,11 @@ void dropout_cpu(const Tensor& x, Tensor& y, Tensor& mask, double p, const Philo
 
 void dropout_backward_cpu(const Tensor& dy, const Tensor& mask, Tensor& dx, double p) {
   dispatch_types<float, double>(compute_dtype(dx.dtype()), "dropout_backward", [&]<class C>() {
-    const C factor = static_cast<C>(1 / (1 - p));
+    const C factor = static_cast<C>(p < 1 ? 1 / (1 - p) : 0);
     cpu::map_elements<C, uint8_t, C>(
         [factor](int64_t n, C* out, const uint8_t* kept, const C* grad) {
 #pragma GCC ivdep
-          for (int64_t i = 0; i < n; ++i) out[i] = kept[i] != 0 ? grad[i] * factor : C(0);
+          for (int64_t i = 0; i < n; ++i) out[i] = masked(grad[i] * factor, kept[i]);
         },
         dx, mask, dy);
   });

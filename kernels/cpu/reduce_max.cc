@@ -80,7 +80,8 @@ void extreme(const Tensor& x, Tensor& values, Tensor& indices, int axis) {
   const LoopPlan kept = LoopPlan::over(~(1u << axis), {&x, &values, &indices});
   const LoopPlan along = LoopPlan::over(1u << axis, {&x});
   const int64_t length = x.dim(axis);
-  const bool by_rows = kept.count < 8 || x.strides()[axis] <= kept.inner_stride(0);
+  const bool close = x.strides()[axis] <= kept.inner_stride(0) && length >= 32;
+  const bool by_rows = kept.count < 8 || close;
   const ChunkOperand<C> operand(by_rows ? along : kept, 0, x);
   const cpu::RowConverter store = cpu::row_converter(dtype_of<C>, values.dtype());
   int64_t* const index_data = indices.data<int64_t>();

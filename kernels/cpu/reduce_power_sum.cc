@@ -28,22 +28,15 @@ struct Block {
 
 template <Power power, class C>
 double chunk_sum(const C* x, int64_t n, C p) {
+  const auto size = [x](int64_t i) { return x[i] < C(0) ? -x[i] : x[i]; };
+  if constexpr (power == Power::one) return static_cast<double>(cpu::sum_of<C>(n, size));
   if constexpr (power == Power::two) return static_cast<double>(cpu::row_dot(x, x, n));
-  C result = 0;
   if constexpr (power == Power::infinity) {
-    for (int64_t i = 0; i < n; ++i) {
-      const C size = x[i] < C(0) ? -x[i] : x[i];
-      result = size > result || size != size ? size : result;  // keeps NaN
-      if (size != size) return static_cast<double>(size);
-    }
-    return static_cast<double>(result);
+    return static_cast<double>(
+        cpu::fold_lanes(n, C(0), size, [](C a, C b) { return a > b || a != a ? a : b; }));
   }
-#pragma omp simd reduction(+ : result)
-  for (int64_t i = 0; i < n; ++i) {
-    const C size = x[i] < C(0) ? -x[i] : x[i];
-    result += power == Power::one ? size : math::exp(p * math::log(size));
-  }
-  return static_cast<double>(result);
+  return static_cast<double>(
+      cpu::sum_of<C>(n, [=](int64_t i) { return math::exp(p * math::log(size(i))); }));
 }
 
 double join(Power power, double a, double b) {

@@ -1,5 +1,5 @@
 // Softmax and log-softmax. Where the elements of a row lie closest in memory a row is handled as a
-// whole; elsewhere neighbouring rows side by side, so that memory is read in order either way.
+// whole, unless it is short; elsewhere neighbouring rows side by side.
 #include "tenon/kernels/softmax.h"
 
 #include <algorithm>
@@ -27,7 +27,8 @@ struct Job {
         along(LoopPlan::over(1u << axis, operands)),
         length(along.count) {
     const Tensor& first = **operands.begin();
-    by_rows = rows.count < 8 || first.strides()[axis] <= rows.inner_stride(0);
+    const bool close = first.strides()[axis] <= rows.inner_stride(0) && length >= 32;
+    by_rows = rows.count < 8 || close;
     for (const Tensor* operand : operands) {
       bytes += 4 * static_cast<int64_t>(operand->nbytes());  // an exp costs more than its bytes
     }
@@ -66,7 +67,7 @@ void forward_row(const ChunkOperand<C>& x, const ChunkOperand<C>& y, int64_t len
     C* const out = y.target(at, n, out_buffer, y_shift);
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = log ? (in[i] - shift) - rest : math::exp(in[i] - shift) * rest;
+      out[i] = log ? (in[i] - shift) - rest : cpu::exp_not_positive(in[i] - shift) * rest;
     }
     y.store(at, n, out, out_buffer, y_shift);
   }
@@ -93,7 +94,7 @@ void forward_columns(const Job& job, const Tensor& x, const Tensor& y, int64_t b
   for (int64_t at = 0; at < job.length; ++at) {
     const C* values = in.load(begin, n, buffer, at * x_stride);
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
-      sum[i] += static_cast<double>(math::exp(values[i] - shift[i]));
+      sum[i] += static_cast<double>(cpu::exp_not_positive(values[i] - shift[i]));
     }
   }
   std::array<C, kColumns> rest;
@@ -106,7 +107,7 @@ void forward_columns(const Job& job, const Tensor& x, const Tensor& y, int64_t b
 #pragma GCC ivdep
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
       const C value = values[i] - shift[i];
-      result[i] = log ? value - rest[i] : math::exp(value) * rest[i];
+      result[i] = log ? value - rest[i] : cpu::exp_not_positive(value) * rest[i];
     }
     out.store(begin, n, result, out_buffer, at * y_stride);
   }
@@ -115,7 +116,7 @@ void forward_columns(const Job& job, const Tensor& x, const Tensor& y, int64_t b
 // dx of one element, given sum(y dy) for softmax and sum(dy) for log-softmax.
 template <class C, bool log>
 C derivative(C y, C dy, C sum) {
-  return log ? dy - math::exp(y) * sum : y * (dy - sum);
+  return log ? dy - cpu::exp_not_positive(y) * sum : y * (dy - sum);
 }
 
 template <class C, bool log>
