@@ -15,11 +15,12 @@ namespace tenon::kernels::cpu {
 inline constexpr int64_t kChunk = 1024;    // elements
 inline constexpr int64_t kShortRow = 128;  // rows below this are packed together
 
-// The length of the chunk at `begin`: within a row, or over several where rows are short.
+// The length of the chunk at `begin`: within a row, or a number of whole rows where they are short.
 inline int64_t chunk_length(const LoopPlan& plan, int64_t begin, int64_t end) {
-  int64_t n = std::min(kChunk, end - begin);
-  if (plan.inner() >= kShortRow) n = std::min(n, plan.inner() - begin % plan.inner());
-  return n;
+  const int64_t inner = plan.inner();
+  const int64_t most =
+      inner < kShortRow ? kChunk - kChunk % inner : std::min(kChunk, inner - begin % inner);
+  return std::min(most, end - begin);
 }
 
 // Operand number `operand` of `plan`, which must outlive this.
@@ -47,6 +48,14 @@ class ChunkOperand {
     each_row(cursor, n, shift, [&](void* row, int64_t stride, int64_t done, int64_t length) {
       load_(row, stride, buffer + done, 1, length);
     });
+    return buffer;
+  }
+  // The same for elements within one row of the walk, the first of them `offset` elements from the
+  // operand's.
+  const C* load_row(int64_t offset, int64_t n, C* buffer) const {
+    const int64_t stride = plan_.inner_stride(operand_);
+    if (same_type_ && stride == 1) return static_cast<const C*>(data_) + offset;
+    load_(at_element(data_, dtype_, offset), stride, buffer, 1, n);
     return buffer;
   }
   // Where to write the same elements; `store` then puts them in place if they went to `buffer`.

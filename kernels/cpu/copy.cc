@@ -1,12 +1,12 @@
 // Copies between dtypes and layouts, and fill.
 #include "tenon/kernels/copy.h"
 
-#include <cstring>
+#include <algorithm>
 
-#include "tenon/core/dispatch_dtype.h"
 #include "tenon/core/parallel.h"
 #include "tenon/kernels/cpu/convert.h"
 #include "tenon/kernels/cpu/loop_plan.h"
+#include "tenon/kernels/cpu/permuted_copy.h"
 
 namespace tenon::kernels {
 namespace {
@@ -14,6 +14,10 @@ namespace {
 void copy_cpu(const Tensor& from, Tensor& to) {
   if (to.numel() == 0) return;
   const cpu::LoopPlan plan = cpu::LoopPlan::of({&to, &from});
+  if (cpu::is_permuted(plan)) {
+    cpu::copy_permuted(plan, from, to);
+    return;
+  }
   const cpu::RowConverter convert = cpu::row_converter(from.dtype(), to.dtype());
   const int64_t bytes =
       plan.count * static_cast<int64_t>(size_of(from.dtype()) + size_of(to.dtype()));

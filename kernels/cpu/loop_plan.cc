@@ -86,6 +86,13 @@ bool LoopPlan::flat(int operand) const {
   return true;
 }
 
+bool LoopPlan::repeats(int operand) const {
+  for (int dim = 0; dim + 1 < dims; ++dim) {
+    if (stride(operand, dim) != 0) return false;
+  }
+  return dims > 1 || inner_stride(operand) == 0;
+}
+
 LoopCursor::LoopCursor(const LoopPlan& plan, int64_t begin)
     : plan_(plan),
       inner_(static_cast<size_t>(plan.dims - 1)),

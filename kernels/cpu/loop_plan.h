@@ -30,6 +30,8 @@ struct LoopPlan {
   }
   // The operand's elements follow each other in the order of the walk.
   bool flat(int operand) const;
+  // Every row has the operand's same elements.
+  bool repeats(int operand) const;
 
   int dims = 1;                                                       // at least 1
   int operands = 0;                                                   //

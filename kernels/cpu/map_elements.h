@@ -17,6 +17,35 @@ namespace tenon::kernels::cpu {
 
 inline constexpr int64_t kThreadAlign = 64;  // elements; threads do not share cache lines
 
+// An operand that remembers its last chunk: one that repeats in every row (a bias, a scalar) is
+// packed once, because chunks of short rows are whole rows.
+template <class C>
+class RepeatedOperand {
+ public:
+  RepeatedOperand(const LoopPlan& plan, int operand, const Tensor& tensor)
+      : operand_(plan, operand, tensor),
+        period_(plan.inner_stride(operand) == 0 ? 1 : plan.inner()),
+        repeats_(plan.repeats(operand)) {}
+
+  const C* load(int64_t begin, int64_t n, C* buffer) {
+    if (!repeats_) return operand_.load(begin, n, buffer);
+    const int64_t phase = begin % period_;
+    if (phase == phase_ && n <= length_) return last_;
+    last_ = operand_.load(begin, n, buffer);
+    phase_ = phase;
+    length_ = n;
+    return last_;
+  }
+
+ private:
+  ChunkOperand<C> operand_;
+  int64_t period_;
+  bool repeats_;
+  int64_t phase_ = -1;
+  int64_t length_ = 0;
+  const C* last_ = nullptr;
+};
+
 // out = op(in…) element by element. `dense` is void(int64_t n, Out* out, const In*… in) over dense
 // arrays, with Out and In the compute types of the operands; out may be one of the inputs.
 template <class Out, class... In, class Dense, class... Tensors>
@@ -29,9 +58,9 @@ void map_elements(const Dense& dense, const Tensor& out, const Tensors&... in) {
       plan.count, plan.count * bytes,
       [&](int64_t begin, int64_t end) {
         const ChunkOperand<Out> result(plan, 0, out);
-        const auto inputs = [&]<size_t... I>(std::index_sequence<I...>) {
-          return std::tuple<ChunkOperand<In>...>{
-              ChunkOperand<In>(plan, static_cast<int>(I + 1), in)...};
+        auto inputs = [&]<size_t... I>(std::index_sequence<I...>) {
+          return std::tuple<RepeatedOperand<In>...>{
+              RepeatedOperand<In>(plan, static_cast<int>(I + 1), in)...};
         }
         (std::index_sequence_for<In...>{});
         alignas(64) Out out_buffer[kChunk];

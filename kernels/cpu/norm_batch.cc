@@ -77,13 +77,24 @@ class DeviationSource {
   DeviationSource(const SumPlan& plan, const Tensor& x, const Tensor& dy, const C* mean)
       : x_(walked(plan), 0, x), dy_(walked(plan), with_gradient ? 1 : 0, dy), mean_(mean) {}
 
-  const C* row(int64_t channel, const LoopCursor& place, int64_t at, int64_t n, C* buffer) const {
+  const C* row(int64_t channel, const LoopCursor& kept, const LoopCursor& reduced, int64_t n,
+               C* buffer) const {
     const C mean = mean_[channel];
-    return fill(place, at, n, buffer, [mean](int64_t) { return mean; });
+    alignas(64) C dy_buffer[kChunk];
+    const C* x = x_.load_row(kept.offset(0) + reduced.offset(0), n, buffer);
+    const C* dy = x;
+    if constexpr (with_gradient) {
+      dy = dy_.load_row(kept.offset(1) + reduced.offset(1), n, dy_buffer);
+    }
+    return values(x, dy, n, buffer, [mean](int64_t) { return mean; });
   }
-  const C* columns(const LoopCursor& place, int64_t at, int64_t n, C* buffer) const {
+  const C* columns(const LoopCursor& reduced, int64_t at, int64_t n, C* buffer) const {
     const C* mean = mean_ + at;
-    return fill(place, at, n, buffer, [mean](int64_t i) { return mean[i]; });
+    alignas(64) C dy_buffer[kChunk];
+    const C* x = x_.load(at, n, buffer, reduced.offset(0));
+    const C* dy = x;
+    if constexpr (with_gradient) dy = dy_.load(at, n, dy_buffer, reduced.offset(1));
+    return values(x, dy, n, buffer, [mean](int64_t i) { return mean[i]; });
   }
 
  private:
@@ -91,16 +102,11 @@ class DeviationSource {
     return plan.by_rows() ? plan.reduced : plan.kept;
   }
   template <class Mean>
-  const C* fill(const LoopCursor& place, int64_t at, int64_t n, C* buffer, const Mean& mean) const {
-    alignas(64) C dy_buffer[kChunk];
-    const C* x = x_.load(at, n, buffer, place.offset(0));
-    if constexpr (with_gradient) {
-      const C* dy = dy_.load(at, n, dy_buffer, place.offset(1));
+  static const C* values(const C* x, const C* dy, int64_t n, C* buffer, const Mean& mean) {
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) buffer[i] = dy[i] * (x[i] - mean(i));
-    } else {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) buffer[i] = (x[i] - mean(i)) * (x[i] - mean(i));
+    for (int64_t i = 0; i < n; ++i) {
+      const C deviation = x[i] - mean(i);
+      buffer[i] = deviation * (with_gradient ? dy[i] : deviation);
     }
     return buffer;
   }

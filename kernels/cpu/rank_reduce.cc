@@ -20,10 +20,11 @@ C combine(C a, C b) {
   return a + b;
 }
 
-// How the sum becomes the result.
-template <class C>
-C finish(C value, C divisor) {
-  return value / divisor;
+// Not inlined: inside the loop over ranks g++ 12 would gather across ranks instead.
+template <ReduceOp op, class T, class C>
+[[gnu::noinline]] void combine_row(C* sum, const T* next, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) sum[i] = combine<op, C>(sum[i], static_cast<C>(next[i]));
 }
 
 template <ReduceOp op, class T>
@@ -33,52 +34,45 @@ void reduce_block(const RankReduce& job, int64_t begin, int64_t n) {
   const auto source = [&](size_t r) { return static_cast<const T*>(job.sources[r]) + begin; };
   const T* first = source(0);
   for (int64_t i = 0; i < n; ++i) sum[i] = static_cast<C>(first[i]);
-  for (size_t r = 1; r < job.sources.size(); ++r) {
-    const T* next = source(r);
-    for (int64_t i = 0; i < n; ++i) sum[i] = combine<op, C>(sum[i], static_cast<C>(next[i]));
+  for (size_t r = 1; r < job.sources.size(); ++r) combine_row<op>(sum, source(r), n);
+  if constexpr (op == ReduceOp::mean) {
+    const C divisor = static_cast<C>(job.divisor);
+    for (int64_t i = 0; i < n; ++i) sum[i] = sum[i] / divisor;
   }
-  const C divisor = static_cast<C>(job.divisor);
+  alignas(64) T result[kBlock];
+  for (int64_t i = 0; i < n; ++i) result[i] = static_cast<T>(sum[i]);
   for (void* destination : job.destinations) {
-    T* to = static_cast<T*>(destination) + begin;
-    for (int64_t i = 0; i < n; ++i) {
-      to[i] = static_cast<T>(op == ReduceOp::mean ? finish(sum[i], divisor) : sum[i]);
-    }
+    std::copy_n(result, n, static_cast<T*>(destination) + begin);
   }
 }
 
 // Two ranks: no buffer, one pass.
-template <ReduceOp op, class T>
+template <ReduceOp op, class T, bool two_destinations>
 void reduce_two(const RankReduce& job) {
   using C = Compute<T>;
   const T* a = static_cast<const T*>(job.sources[0]);
   const T* b = static_cast<const T*>(job.sources[1]);
   T* x = static_cast<T*>(job.destinations[0]);
-  T* y = static_cast<T*>(job.destinations[job.destinations.size() - 1]);
+  T* y = static_cast<T*>(job.destinations[two_destinations ? 1 : 0]);
   const C divisor = static_cast<C>(job.divisor);
-  const auto element = [&](int64_t i) {
+  const int64_t count = job.count;
+  const auto element = [a, b, divisor](int64_t i) {
     const C sum = combine<op, C>(static_cast<C>(a[i]), static_cast<C>(b[i]));
-    return static_cast<T>(op == ReduceOp::mean ? finish(sum, divisor) : sum);
+    return op == ReduceOp::mean ? sum / divisor : sum;
   };
-  if (x == y) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < job.count; ++i) x[i] = element(i);
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < job.count; ++i) {
-      const T value = element(i);
-      x[i] = value;
-      y[i] = value;
-    }
+  for (int64_t i = 0; i < count; ++i) {
+    const C value = element(i);
+    x[i] = static_cast<T>(value);
+    if constexpr (two_destinations) y[i] = static_cast<T>(value);
   }
 }
 
 template <ReduceOp op, class T>
 void reduce(const RankReduce& job) {
   const size_t destinations = job.destinations.size();
-  if (job.sources.size() == 2 && (destinations == 1 || destinations == 2)) {
-    reduce_two<op, T>(job);
-    return;
-  }
+  if (job.sources.size() == 2 && destinations == 1) return reduce_two<op, T, false>(job);
+  if (job.sources.size() == 2 && destinations == 2) return reduce_two<op, T, true>(job);
   for (int64_t begin = 0; begin < job.count; begin += kBlock) {
     reduce_block<op, T>(job, begin, std::min(kBlock, job.count - begin));
   }

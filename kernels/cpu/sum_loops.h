@@ -46,8 +46,9 @@ class PlainSource {
  public:
   PlainSource(const SumPlan& plan, const Tensor& x)
       : operand_(plan.by_rows() ? plan.reduced : plan.kept, 0, x) {}
-  const C* row(int64_t, const LoopCursor& place, int64_t at, int64_t n, C* buffer) const {
-    return operand_.load(at, n, buffer, place.offset(0));
+  const C* row(int64_t, const LoopCursor& kept, const LoopCursor& reduced, int64_t n,
+               C* buffer) const {
+    return operand_.load_row(kept.offset(0) + reduced.offset(0), n, buffer);
   }
   const C* columns(const LoopCursor& place, int64_t at, int64_t n, C* buffer) const {
     return operand_.load(at, n, buffer, place.offset(0));
@@ -66,12 +67,15 @@ void sum_rows(const SumPlan& plan, const Source& source, std::vector<Wide<C>>& p
     for (int64_t task = begin; task < end; ++task) {
       const int64_t index = task % kept;
       const LoopCursor place(plan.kept, index);
-      int64_t at = task / kept * block_size;
-      const int64_t stop = std::min(at + block_size, plan.reduced.count);
+      const int64_t first = task / kept * block_size;
+      int64_t left = std::min(block_size, plan.reduced.count - first);
+      LoopCursor walk(plan.reduced, first);
       Wide<C> sum = 0;
-      for (int64_t n = 0; at < stop; at += n) {
-        n = chunk_length(plan.reduced, at, stop);
-        sum += static_cast<Wide<C>>(row_sum(source.row(index, place, at, n, buffer), n));
+      while (left > 0) {
+        const int64_t n = std::min({walk.left(), kChunk, left});
+        sum += static_cast<Wide<C>>(row_sum(source.row(index, place, walk, n, buffer), n));
+        walk.advance(n);
+        left -= n;
       }
       partials[static_cast<size_t>(task)] = sum;
     }
