@@ -38,7 +38,7 @@ int run(World& world, int argc, char** argv) {
   options.model = "cnn";
   options.optimizer = "adadelta";
   options.schedule = "step";
-  options.default_epochs = 3;
+  options.default_epochs = 5;
   CommandLine line("Trains a network on MNIST-like images in IDX files.");
   add_training_flags(line, options, {"cnn", "mlp"});
   const bool leader = world.rank() == 0;

@@ -43,7 +43,7 @@ struct TrainingOptions {
   int64_t schedule_steps = 0;
   int64_t warmup = 0;
   double min_lr = 0;
-  double gamma = 0.7;
+  double gamma = 0.85;
 
   std::string log;
   int64_t print_every = 100;
