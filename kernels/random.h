@@ -11,7 +11,8 @@ namespace tenon::kernels {
 // Uniform in [low, high); floating dtypes.
 inline constinit KernelSlot<void(Tensor& out, double low, double high, const PhiloxKey&)> uniform{
     "uniform"};
-// Normal by Box-Muller: elements 2 i and 2 i + 1 come from numbers 2 i and 2 i + 1.
+// Normal by Box-Muller in the compute dtype: elements 2 i and 2 i + 1 are r cos(a) and r sin(a)
+// with r = sqrt(-2 log(1 - u)) and a = 2 pi v of numbers u = 2 i and v = 2 i + 1.
 inline constinit KernelSlot<void(Tensor& out, double mean, double stddev, const PhiloxKey&)> normal{
     "normal"};
 // y = mask * x / (1 - p), mask (u8, 1 = kept) with probability 1 - p. All contiguous, one shape.

@@ -81,7 +81,6 @@ void where_cpu(const Tensor& condition, const Tensor& a, const Tensor& b, Tensor
 }
 
 void accumulate_cpu(const Tensor& x, Tensor& into, double alpha) {
-  // The wider of both types, so that an f64 addend is not rounded on its way into f64.
   dispatch_types<float, double>(compute_dtype(into.dtype()), "accumulate", [&]<class C>() {
     const C factor = static_cast<C>(alpha);
     map_elements<C, C, C>(

@@ -31,7 +31,7 @@ double worst_error(const Got& got, const Wanted& wanted, double low, double high
 }
 
 template <class T>
-constexpr double kTolerance = sizeof(T) == 4 ? 3.5e-7 : 4e-16;
+constexpr double kTolerance = sizeof(T) == 4 ? 5e-7 : 4e-16;
 
 }  // namespace
 
