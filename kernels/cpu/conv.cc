@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tenon/kernels/cpu/conv_layout.h"
+#include "tenon/kernels/cpu/conv_pointwise.h"
 #include "tenon/kernels/cpu/eigen_conv.h"
 #include "tenon/kernels/cpu/onednn_conv.h"
 #include "tenon/kernels/cpu/onednn_support.h"
@@ -32,6 +33,9 @@ Plan plan_for(const Tensor& a, const Tensor& b, const Tensor& c) {
 void conv2d_cpu(const Tensor& x, const Tensor& weight, const Tensor* bias, Tensor& y,
                 const ConvParams& params, Activation activation) {
   check_dtype("conv2d", x);
+  if (is_pointwise(weight, params)) {
+    return pointwise_conv2d(x, weight, bias, y, params, activation);
+  }
   const Plan plan = plan_for(x, weight, y);
   const Tensor image = to_channels_last(x, plan.dtype);
   const Tensor kernel = to_row_major(weight, plan.dtype);
@@ -52,11 +56,10 @@ void conv2d_cpu(const Tensor& x, const Tensor& weight, const Tensor* bias, Tenso
 void conv2d_backward_input_cpu(const Tensor& dy, const Tensor& weight, Tensor& dx,
                                const ConvParams& params, bool accumulate) {
   check_dtype("conv2d_backward_input", dy);
-  Plan plan = plan_for(dy, weight, dx);
-  // oneDNN 2.6's bf16 kernel for 1x1 is wrong where channels are no multiple of its vector.
-  if (plan.dtype == DType::bf16 && weight.dim(2) == 1 && weight.dim(3) == 1) {
-    plan = {onednn::supports(DType::f32), DType::f32};
+  if (is_pointwise(weight, params)) {
+    return pointwise_conv2d_backward_input(dy, weight, dx, params, accumulate);
   }
+  const Plan plan = plan_for(dy, weight, dx);
   const Tensor gradient = to_channels_last(dy, plan.dtype);
   const Tensor kernel = to_row_major(weight, plan.dtype);
   Destination result = channels_last_destination(dx, plan.dtype, accumulate);
@@ -76,7 +79,15 @@ void add_bias_gradient(const Tensor& dy, Tensor& dbias, bool accumulate) {
 void conv2d_backward_weight_cpu(const Tensor& x, const Tensor& dy, Tensor& dweight, Tensor* dbias,
                                 const ConvParams& params, bool accumulate, bool accumulate_bias) {
   check_dtype("conv2d_backward_weight", x);
-  const Plan plan = plan_for(x, dy, dweight);
+  if (is_pointwise(dweight, params)) {
+    pointwise_conv2d_backward_weight(x, dy, dweight, params, accumulate);
+    if (dbias != nullptr) add_bias_gradient(dy, *dbias, accumulate_bias);
+    return;
+  }
+  Plan plan = plan_for(x, dy, dweight);
+  // oneDNN 2.6's dilated bf16 kernel gives wrong results and writes past its buffers.
+  const bool dilated = params.dilation[0] > 1 || params.dilation[1] > 1;
+  if (plan.dtype == DType::bf16 && dilated) plan.dtype = DType::f32;
   const Tensor image = to_channels_last(x, plan.dtype);
   const Tensor gradient = to_channels_last(dy, plan.dtype);
   const DType wide = compute_dtype(plan.dtype);
