@@ -2,6 +2,7 @@
 
 #include "tenon/core/factory.h"
 #include "tenon/kernels/copy.h"
+#include "tenon/kernels/cpu/conv_layout.h"
 #include "tenon/kernels/cpu/eigen_gemm.h"
 #include "tenon/kernels/cpu/matmul_problem.h"
 #include "tenon/kernels/cpu/onednn_matmul.h"
@@ -41,6 +42,14 @@ void run(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilogue& ep
   eigen_gemm(problem);
 }
 
+// Whether both operands repeat along one batch dimension, which oneDNN does not take.
+bool repeat_together(const Tensor& a, const Tensor& b) {
+  for (int i = 0; i < a.ndim() - 2; ++i) {
+    if (a.dim(i) > 1 && a.strides()[i] == 0 && b.strides()[i] == 0) return true;
+  }
+  return false;
+}
+
 // The dtype to compute in: the inputs' own where a library has it.
 DType working_dtype(DType dtype, int64_t k) {
   if (dtype == DType::f64) return dtype;
@@ -62,7 +71,9 @@ void matmul_cpu(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilo
   auto fits = [dtype](const Tensor& tensor) {
     return tensor.dtype() == dtype && is_matmul_operand(tensor);
   };
-  const Tensor left = fits(a) ? a : packed(a, dtype);
+  const Tensor left = repeat_together(a, b) ? to_row_major(a, dtype)
+                      : fits(a)             ? a
+                                            : packed(a, dtype);
   const Tensor right = fits(b) ? b : packed(b, dtype);
   MatmulEpilogue applied = epilogue;
   Tensor bias;

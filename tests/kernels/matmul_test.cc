@@ -147,6 +147,8 @@ TEST_CASE("matmul broadcasts batches by strides of 0") {
   check(a.as_strided(left, {0, 20, 5, 1}), b, out);
   check(a.as_strided(left, {20, 0, 5, 1}), b.as_strided(right, {0, 30, 6, 1}), out);
   check(a.as_strided(left, {0, 0, 5, 1}), b, out);
+  check(a.as_strided(left, {0, 20, 5, 1}), b.as_strided(right, {0, 30, 6, 1}), out);
+  check(a.as_strided(left, {0, 0, 5, 1}), b.as_strided(right, {0, 0, 6, 1}), out);
   check(a.as_strided(left, {20, 0, 1, 4}), b.as_strided(right, {0, 30, 1, 5}), out);
 }
 
