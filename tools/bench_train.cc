@@ -28,7 +28,7 @@ struct Options {
   int threads = 0;
   int64_t steps = 30;
   int64_t warmup = 10;
-  int64_t check_steps = 20;
+  int64_t check_steps = 10;
   int pairs = 7;
   size_t bucket_bytes = DdpOptions().bucket_bytes;
   std::string torch;
