@@ -113,9 +113,10 @@ void forward_columns(const Job& job, const Tensor& x, const Tensor& y, int64_t b
   }
 }
 
-// dx of one element, given sum(y dy) for softmax and sum(dy) for log-softmax.
+// dx of one element, given sum(y dy) for softmax and sum(dy) for log-softmax. Loops over it
+// vectorise only when it is inlined.
 template <class C, bool log>
-C derivative(C y, C dy, C sum) {
+[[gnu::always_inline]] inline C derivative(C y, C dy, C sum) {
   return log ? dy - cpu::exp_not_positive(y) * sum : y * (dy - sum);
 }
 
