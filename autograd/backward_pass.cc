@@ -41,12 +41,14 @@ void GradSink::add(const Tensor& gradient) {
   TENON_CHECK(gradient.shape() == edge.shape && gradient.dtype() == edge.dtype, node_.op,
               "wrong gradient for input ", input_, ": given ", describe(gradient), ", wanted ",
               edge.dtype, " ", edge.shape);
-  pass_.add(edge, gradient);
+  if (edge.needed()) pass_.add(edge, gradient);
 }
 
-void GradSink::write(const FillGradient& fill) { pass_.write(node_.edges[input_], fill, false); }
+void GradSink::write(const FillGradient& fill) {
+  if (needed()) pass_.write(node_.edges[input_], fill, false);
+}
 void GradSink::write_wider(const FillGradient& fill) {
-  pass_.write(node_.edges[input_], fill, true);
+  if (needed()) pass_.write(node_.edges[input_], fill, true);
 }
 
 void BackwardPass::on_end(std::function<void()> done, std::function<void()> failed) {

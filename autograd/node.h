@@ -20,10 +20,11 @@ class Node;
 
 using FillGradient = std::function<void(Tensor& out, bool accumulate)>;
 
-// Where the gradient of one input goes. At most one of add() and write() may be called.
+// Where the gradient of one input goes. At most one of add() and write() may be called; where
+// nobody wants the gradient both do nothing.
 class GradSink {
  public:
-  // Whether anybody wants this gradient. add() and write() may be called only then.
+  // Whether anybody wants this gradient: if not, there is no need to compute it.
   bool needed() const;
   // Gives a gradient of the input's shape. It must not be written to afterwards.
   void add(const Tensor& gradient);

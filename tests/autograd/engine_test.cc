@@ -2,6 +2,8 @@
 #include "tenon/autograd/engine.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <thread>
 
 #include "tenon/autograd/grad_mode.h"
 #include "tenon/autograd/hooks.h"
@@ -242,6 +244,43 @@ TEST_CASE("engine: a wrong gradient of a backward function is named") {
                     "[custom] wrong gradient for input 1: given f32 (3) on cpu, wanted f32 (2)");
   CHECK_THROWS_WITH(sum(custom(ones({2}, {.dtype = DType::f64}))).backward(),
                     Contains("[custom] wrong gradient for input 1: given f64"));
+}
+
+TEST_CASE("engine: gradients that nobody wants are dropped") {
+  const Tensor a = leaf({1, 2});
+  const Tensor y =
+      record("custom", ones({2}), {ones({2}), a, zeros({2})}, [](const Tensor& g, GradSinks& into) {
+        into[0].add(g);
+        into[1].add(g);
+        into[2].write([](Tensor&, bool) { FAIL("nobody asked"); });
+        into[2].write_wider([](Tensor&, bool) { FAIL("nobody asked"); });
+      });
+  sum(y).backward();
+  CHECK(a.grad().to_vector() == Numbers{1, 1});
+}
+
+TEST_CASE("engine: threads run their own backwards at once") {
+  std::vector<Numbers> results(4);
+  std::vector<std::thread> threads;
+  for (size_t id = 0; id < results.size(); ++id) {
+    threads.emplace_back([&results, id] {
+      RankContext context(static_cast<int>(id), 4);
+      context.threads = 1;
+      const RankContextScope scope(context);
+      const Tensor a = leaf({1, 2, static_cast<double>(id)});
+      for (int step = 0; step < 50; ++step) {
+        zero_grad(a);
+        sum(square(a * a) + exp(a)).backward();
+      }
+      results[id] = a.grad().to_vector();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (size_t id = 0; id < results.size(); ++id) {
+    const auto x = static_cast<double>(id);
+    CHECK(results[id][1] == Approx(32 + std::exp(2.0)));
+    CHECK(results[id][2] == Approx(4 * x * x * x + std::exp(x)));
+  }
 }
 
 TEST_CASE("engine: a deep graph is differentiated and destroyed without recursion") {
