@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "tests/support/random_tensor.h"
+#include "tenon/tests/support/random_tensor.h"
 
 namespace tenon {
 namespace {
