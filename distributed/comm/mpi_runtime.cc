@@ -180,6 +180,10 @@ void MpiRuntime::close() {
     if (const auto room = weak.lock()) room->leave();
   }
   for (MPI_Comm& comm : comms_) MPI_Comm_free(&comm);
+  // Wait for the others here, not in MPI_Finalize: if one of them ends the job while this rank is
+  // in there, PMIx, which has a fence under way then, makes mpirun hang or crash in its own
+  // shutdown.
+  MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();
 }
 

@@ -32,14 +32,8 @@ struct Job {
   double seconds = 0;
 };
 
-// Whether mpirun itself died: Open MPI 4.1's launcher at times crashes in its own shutdown after an
-// abort, when the job has already ended as it should.
-bool launcher_crashed(const Job& job) {
-  return job.status == 128 + SIGSEGV && job.output.find("orte_finalize") != std::string::npos;
-}
-
 // Runs the hidden case `name` of this program on `ranks` ranks.
-Job run_job_once(int ranks, const std::string& name, const std::string& environment) {
+Job run_job(int ranks, const std::string& name, const std::string& environment = "") {
   std::array<char, 4096> path{};
   REQUIRE(::readlink("/proc/self/exe", path.data(), path.size() - 1) > 0);
   const std::string command =
@@ -57,15 +51,6 @@ Job run_job_once(int ranks, const std::string& name, const std::string& environm
   job.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   job.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   INFO(job.output);
-  return job;
-}
-
-// The same, again when mpirun crashed: its status then says nothing about the job.
-Job run_job(int ranks, const std::string& name, const std::string& environment = "") {
-  Job job = run_job_once(ranks, name, environment);
-  for (int more = 3; more > 0 && launcher_crashed(job); --more) {
-    job = run_job_once(ranks, name, environment);
-  }
   return job;
 }
 
