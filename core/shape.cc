@@ -53,6 +53,11 @@ Strides contiguous_strides(const Shape& shape) {
   return strides;
 }
 
+Strides channels_last_strides(const Shape& shape) {
+  const int64_t c = shape[1], h = shape[2], w = shape[3];
+  return {h * w * c, 1, w * c, c};
+}
+
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
   const Shape& longer = a.size() >= b.size() ? a : b;
   const Shape& shorter = a.size() >= b.size() ? b : a;

@@ -52,6 +52,8 @@ std::ostream& operator<<(std::ostream& out, const Dims& dims);
 
 // Row-major strides, in elements.
 Strides contiguous_strides(const Shape& shape);
+// Strides of a shape (N, C, H, W) whose memory is in the order N H W C.
+Strides channels_last_strides(const Shape& shape);
 
 // The common shape of a and b by numpy's rules; an Error naming `op` and both shapes if there is
 // none.

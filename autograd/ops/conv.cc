@@ -86,8 +86,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, const C
   TENON_CHECK(shape[2] > 0 && shape[3] > 0, "conv2d", "kernel larger than the image: given input ",
               x.shape(), ", weight ", weight.shape());
   const DeviceType device = x.device().type;
-  Tensor y =
-      empty(shape, {x.dtype(), x.device()}).as_strided(shape, detail::channels_last_strides(shape));
+  Tensor y = detail::empty_image(shape, {x.dtype(), x.device()}, true);
   kernels::conv2d(device, x, weight, bias.defined() ? &bias : nullptr, y, params, activation);
   if (!needs_grad({x, weight, bias})) return y;
 
@@ -120,8 +119,7 @@ Tensor max_pool2d(const Tensor& x, const PoolParams& params) {
   const SavedTensor saved(window, "max_pool2d", "window");
   const bool last = detail::is_channels_last(x);
   return record("max_pool2d", y, {x}, [=, from = x.shape()](const Tensor& grad, GradSinks& into) {
-    Tensor dx = empty(from, {grad.dtype(), grad.device()});
-    if (last) dx = dx.as_strided(from, detail::channels_last_strides(from));
+    Tensor dx = detail::empty_image(from, {grad.dtype(), grad.device()}, last);
     kernels::max_pool2d_backward(device, grad, saved.unpack(), dx, params);
     into[0].add(dx);
   });
@@ -135,8 +133,7 @@ Tensor avg_pool2d(const Tensor& x, const PoolParams& params) {
   if (!needs_grad({x})) return y;
   const bool last = detail::is_channels_last(x);
   return record("avg_pool2d", y, {x}, [=, from = x.shape()](const Tensor& grad, GradSinks& into) {
-    Tensor dx = empty(from, {grad.dtype(), grad.device()});
-    if (last) dx = dx.as_strided(from, detail::channels_last_strides(from));
+    Tensor dx = detail::empty_image(from, {grad.dtype(), grad.device()}, last);
     kernels::avg_pool2d_backward(device, grad, dx, params);
     into[0].add(dx);
   });

@@ -71,18 +71,17 @@ Tensor raw_narrow(const Tensor& x, int axis, int64_t start, int64_t length) {
   return x.as_strided(shape, x.strides(), start * x.strides()[axis]);
 }
 
-Strides channels_last_strides(const Shape& shape) {
-  const int64_t c = shape[1], h = shape[2], w = shape[3];
-  return {h * w * c, 1, w * c, c};
-}
-
 bool is_channels_last(const Tensor& x) {
   return x.ndim() == 4 && !x.is_contiguous() && x.strides() == channels_last_strides(x.shape());
 }
 
+Tensor empty_image(const Shape& shape, TensorOptions options, bool channels_last) {
+  const Tensor image = empty(shape, options);
+  return channels_last ? image.as_strided(shape, channels_last_strides(shape)) : image;
+}
+
 Tensor empty_with_layout_of(const Tensor& like, const Shape& shape) {
-  const Tensor result = empty(shape, {like.dtype(), like.device()});
-  return is_channels_last(like) ? result.as_strided(shape, channels_last_strides(shape)) : result;
+  return empty_image(shape, {like.dtype(), like.device()}, is_channels_last(like));
 }
 
 Broadcast broadcast_of(const Shape& from, const Shape& to) {

@@ -33,10 +33,10 @@ Tensor raw_expand(const Tensor& x, const Shape& shape);
 Tensor raw_transpose(const Tensor& x, int a, int b);
 Tensor raw_narrow(const Tensor& x, int axis, int64_t start, int64_t length);
 
-// Shape N C H W with the memory order N H W C.
-Strides channels_last_strides(const Shape& shape);
 bool is_channels_last(const Tensor& x);
-// Empty, laid out as `like` is: channels-last or row-major.
+// Empty, of shape (N, C, H, W): channels-last or row-major.
+Tensor empty_image(const Shape& shape, TensorOptions options, bool channels_last);
+// Empty, laid out as `like` is.
 Tensor empty_with_layout_of(const Tensor& like, const Shape& shape);
 
 // Gives `gradient`, which has the shape of a broadcast result, to the sink of an input of `shape`,

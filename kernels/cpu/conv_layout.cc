@@ -7,11 +7,6 @@
 namespace tenon::kernels {
 namespace {
 
-Strides channels_last_strides(const Shape& shape) {
-  const int64_t c = shape[1], h = shape[2], w = shape[3];
-  return {c * h * w, 1, w * c, c};
-}
-
 Tensor copied(const Tensor& from, Tensor to) {
   copy(DeviceType::cpu, from, to);
   return to;

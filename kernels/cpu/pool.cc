@@ -57,29 +57,10 @@ Tensor in_layout(const Tensor& tensor, bool channels_last) {
                        : to_row_major(tensor, tensor.dtype());
 }
 
-// A tensor to write in the layout, and its way back into `target`.
-class Output {
- public:
-  Output(Tensor& target, bool channels_last)
-      : target_(target),
-        in_place_(channels_last ? is_channels_last(target) : target.is_contiguous()),
-        buffer_(in_place_ ? target
-                : channels_last
-                    ? empty_channels_last(target.shape(), target.dtype())
-                    : empty(target.shape(), {target.dtype(), target.device(), Category::other})) {}
-  template <class T>
-  T* data() {
-    return buffer_.data<T>();
-  }
-  void finish() {
-    if (!in_place_) copy(DeviceType::cpu, buffer_, target_);
-  }
-
- private:
-  Tensor& target_;
-  const bool in_place_;
-  Tensor buffer_;
-};
+Destination destination_in_layout(Tensor& tensor, bool channels_last) {
+  return channels_last ? channels_last_destination(tensor, tensor.dtype(), false)
+                       : row_major_destination(tensor, tensor.dtype(), false, false);
+}
 
 // Calls body(plane, out_row) for all rows of all output planes, in parallel.
 template <class Body>
@@ -124,11 +105,12 @@ template <class T, class Index>
 void max_forward(const Tensor& x, Tensor& y, Tensor& window, const PoolParams& params) {
   const bool last = use_channels_last(x);
   const Tensor source = in_layout(x, last);
-  Output values(y, last), places(window, last);
+  Destination values = destination_in_layout(y, last);
+  Destination places = destination_in_layout(window, last);
   const Planes p = planes_of(x, y, last);
   const T* const from = source.data<T>();
-  T* const to = values.data<T>();
-  Index* const place = places.data<Index>();
+  T* const to = values.buffer().data<T>();
+  Index* const place = places.buffer().data<Index>();
   for_each_output_row(p, static_cast<int64_t>(x.nbytes()), [&](int64_t plane, int64_t row) {
     const int64_t out = plane * p.out_plane_size() + row * p.out_width * p.values;
     for (int64_t column = 0; column < p.out_width; ++column) {
@@ -228,11 +210,11 @@ template <class T, class Index>
 void max_backward(const Tensor& dy, const Tensor& window, Tensor& dx, const PoolParams& params) {
   const bool last = use_channels_last(dx);
   const Tensor gradient = in_layout(dy, last), places = in_layout(window, last);
-  Output result(dx, last);
+  Destination result = destination_in_layout(dx, last);
   const Planes p = planes_of(dx, dy, last);
   const T* const from = gradient.data<T>();
   const Index* const place = places.data<Index>();
-  T* const to = result.data<T>();
+  T* const to = result.buffer().data<T>();
   if (windows_are_disjoint(params)) {
     for_each_output_row(p, static_cast<int64_t>(dx.nbytes()), [&](int64_t plane, int64_t row) {
       const int64_t out = plane * p.out_plane_size() + row * p.out_width * p.values;
@@ -274,10 +256,10 @@ void average_forward(const Tensor& x, Tensor& y, const PoolParams& params) {
   using C = Compute<T>;
   const bool last = use_channels_last(x);
   const Tensor source = in_layout(x, last);
-  Output result(y, last);
+  Destination result = destination_in_layout(y, last);
   const Planes p = planes_of(x, y, last);
   const T* const from = source.data<T>();
-  T* const to = result.data<T>();
+  T* const to = result.buffer().data<T>();
   const C share = C(1) / static_cast<C>(params.kernel[0] * params.kernel[1]);
   for_each_output_row(p, static_cast<int64_t>(x.nbytes()), [&](int64_t plane, int64_t row) {
     const T* const image = from + plane * p.plane_size();
@@ -305,11 +287,11 @@ void average_backward(const Tensor& dy, Tensor& dx, const PoolParams& params) {
   using C = Compute<T>;
   const bool last = use_channels_last(dx);
   const Tensor gradient = in_layout(dy, last);
-  Output result(dx, last);
+  Destination result = destination_in_layout(dx, last);
   const Planes p = planes_of(dx, dy, last);
   const T* const from = gradient.data<T>();
   const C share = C(1) / static_cast<C>(params.kernel[0] * params.kernel[1]);
-  accumulate_planes(p, result.data<T>(), [&](int64_t plane, C* sum) {
+  accumulate_planes(p, result.buffer().data<T>(), [&](int64_t plane, C* sum) {
     std::fill(sum, sum + p.plane_size(), C(0));
     const T* out = from + plane * p.out_plane_size();
     for (int64_t row = 0; row < p.out_height; ++row) {
