@@ -11,27 +11,12 @@
 #include <thread>
 
 #include "tenon/core/check.h"
+#include "tenon/tests/support/scratch.h"
 
 namespace tenon {
 namespace {
 
 using Catch::Contains;
-
-// A name in the tests' own folder of temporary files that is free, removed again at the end.
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    const char* const folder = std::getenv("TEST_TMPDIR");
-    std::string name = std::string(folder != nullptr ? folder : "/tmp") + "/tenon_trace_XXXXXX";
-    const int descriptor = ::mkstemp(name.data());
-    if (descriptor >= 0) ::close(descriptor);
-    path = name;
-  }
-  ~TemporaryFile() { std::remove(path.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  std::string path;
-};
 
 TEST_CASE("event ring: an event carries what it was begun with, and its times in order") {
   EventRing ring;
@@ -84,12 +69,13 @@ TEST_CASE("event ring: the newest events stay, and late ends of lost ones change
 }
 
 TEST_CASE("event ring: a file is read back by another") {
-  const TemporaryFile file;
-  EventRing ring(file.path);
+  const testing::ScratchDirectory folder;
+  const std::string path = folder.file("ring");
+  EventRing ring(path);
   const uint64_t id = ring.begin(EventKind::collective, "reduce_scatter", "fsdp", 64, 2, 5);
   ring.end(id);
   ring.begin(EventKind::mark, "open", "", 0, -1, 6);
-  const std::vector<Event> events = EventRing::read(file.path);
+  const std::vector<Event> events = EventRing::read(path);
   REQUIRE(events.size() == 2);
   CHECK(std::string(events[0].op) == "reduce_scatter");
   CHECK(events[0].end_ns > 0);
@@ -97,27 +83,29 @@ TEST_CASE("event ring: a file is read back by another") {
 }
 
 TEST_CASE("event ring: a file survives the kill of its process") {
-  const TemporaryFile file;
+  const testing::ScratchDirectory folder;
+  const std::string path = folder.file("ring");
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    EventRing ring(file.path);
+    EventRing ring(path);
     ring.begin(EventKind::collective, "all_reduce", "ddp", 8, 0, 1);
     ::raise(SIGKILL);
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE(WIFSIGNALED(status));
-  const std::vector<Event> events = EventRing::read(file.path);
+  const std::vector<Event> events = EventRing::read(path);
   REQUIRE(events.size() == 1);
   CHECK(std::string(events[0].op) == "all_reduce");
 }
 
 TEST_CASE("event ring: what is no ring is refused") {
-  const TemporaryFile file;
-  CHECK_THROWS_WITH(EventRing::read(file.path), Contains("[trace] not an event ring"));
-  std::ofstream(file.path) << std::string(2 << 20, 'x');
-  CHECK_THROWS_WITH(EventRing::read(file.path), Contains("not an event ring: given"));
+  const testing::ScratchDirectory folder;
+  const std::string path = folder.file("ring");
+  CHECK_THROWS_WITH(EventRing::read(path), Contains("[trace] not an event ring"));
+  std::ofstream(path) << std::string(2 << 20, 'x');
+  CHECK_THROWS_WITH(EventRing::read(path), Contains("not an event ring: given"));
   CHECK_THROWS_WITH(EventRing::read("/nowhere/ring"), Contains("'/nowhere/ring'"));
   CHECK_THROWS_WITH(EventRing("/nowhere/ring"),
                     Contains("cannot create the event ring: given '/nowhere/ring'"));

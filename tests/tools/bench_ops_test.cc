@@ -16,13 +16,13 @@ Words bench(const Words& flags) {
 }  // namespace
 
 TEST_CASE("bench_ops prints time, rate and share of chosen ops and writes them as JSON") {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const Outcome outcome =
-      run_program(bench({"0.05", "--filter", "relu", "--json", folder.path("ops.json")}));
+      run_program(bench({"0.05", "--filter", "relu", "--json", folder.file("ops.json")}));
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
   expect_parts(outcome.out, {"ceilings", "relu backward", "(4194304)", "GB/s", "%"});
-  const tools::Json json = tools::Json::parse(read_file(folder.path("ops.json")));
+  const tools::Json json = tools::Json::parse(read_file(folder.file("ops.json")));
   REQUIRE(json.at("rows").size() == 2);
   for (const tools::Json& row : json.at("rows")) {
     CHECK(row.at("us").get<double>() > 0);

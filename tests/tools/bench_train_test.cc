@@ -7,7 +7,7 @@ using namespace tenon::testing;
 
 namespace {
 
-Words bench(const TemporaryFolder& folder, const Words& flags) {
+Words bench(const ScratchDirectory& folder, const Words& flags) {
   Words command{program("bench_train"),
                 "--steps",
                 "1",
@@ -20,19 +20,19 @@ Words bench(const TemporaryFolder& folder, const Words& flags) {
                 "--check-steps",
                 "1",
                 "--json",
-                folder.path("row.json")};
+                folder.file("row.json")};
   command.insert(command.end(), flags.begin(), flags.end());
   return command;
 }
 
-tools::Json row(const TemporaryFolder& folder) {
-  return tools::Json::parse(read_file(folder.path("row.json"))).at("rows").at(0);
+tools::Json row(const ScratchDirectory& folder) {
+  return tools::Json::parse(read_file(folder.file("row.json"))).at("rows").at(0);
 }
 
 }  // namespace
 
 TEST_CASE("bench_train prints a row of the promised columns and writes it as JSON") {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   for (const char* model : {"mlp", "cnn"}) {
     const Outcome outcome = run_program(bench(folder, {"--model", model, "--dtype", "bf16"}));
     INFO(outcome.err);
@@ -49,7 +49,7 @@ TEST_CASE("bench_train prints a row of the promised columns and writes it as JSO
 }
 
 TEST_CASE("bench_train compares DDP with the bare model and with independent ranks") {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   REQUIRE(run_program(bench(folder, {"--overhead"})).status == 0);
   CHECK(row(folder).at("ratio").get<double>() > 0);
   CHECK(row(folder).contains("bare_ms_median"));
@@ -59,7 +59,7 @@ TEST_CASE("bench_train compares DDP with the bare model and with independent ran
 }
 
 TEST_CASE("bench_train refuses comparisons that make no sense and a Python that is not there") {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   CHECK(run_program(bench(folder, {"--overhead", "--independent"})).status == 2);
   CHECK(run_program(bench(folder, {"--independent"})).status == 2);
   const Outcome python = run_program(bench(folder, {"--torch", "/no/such/python"}));

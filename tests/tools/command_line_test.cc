@@ -54,21 +54,21 @@ TEST_CASE("a wrong flag under mpirun is said once") {
 }
 
 TEST_CASE("a config file holds the flags' names and flags win over it") {
-  const TemporaryFolder folder;
-  write_image_files(folder.path("data"), 40, 10);
-  std::ofstream(folder.path("run.ini")) << "model = mlp\nmax-steps = 2\nbatch = 10\nseed = 5\n"
-                                        << "data = " << folder.path("data") << "\n";
+  const ScratchDirectory folder;
+  write_image_files(folder.file("data"), 40, 10);
+  std::ofstream(folder.file("run.ini")) << "model = mlp\nmax-steps = 2\nbatch = 10\nseed = 5\n"
+                                        << "data = " << folder.file("data") << "\n";
   const Outcome outcome = train(
-      {"--config", folder.path("run.ini"), "--batch", "20", "--log", folder.path("log.jsonl")});
+      {"--config", folder.file("run.ini"), "--batch", "20", "--log", folder.file("log.jsonl")});
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
-  const tools::Json config = read_log(folder.path("log.jsonl"), "start").at(0).at("config");
+  const tools::Json config = read_log(folder.file("log.jsonl"), "start").at(0).at("config");
   CHECK(config.at("model") == "mlp");
   CHECK(config.at("max_steps") == 2);
   CHECK(config.at("batch") == 20);
   CHECK(config.at("seed") == 5);
-  std::ofstream(folder.path("wrong.ini")) << "learning-rate = 1\n";
-  const Outcome wrong = train({"--config", folder.path("wrong.ini")});
+  std::ofstream(folder.file("wrong.ini")) << "learning-rate = 1\n";
+  const Outcome wrong = train({"--config", folder.file("wrong.ini")});
   CHECK(wrong.status == 2);
   expect_parts(wrong.err, {"learning-rate", "--lr"});
 }

@@ -57,8 +57,8 @@ TEST_CASE("a program outside the tree is built and runs against an installed Ten
 #if defined(TENON_ASAN) || defined(TENON_UBSAN) || defined(TENON_TSAN)
   TENON_SKIP("a library with sanitizers does not load into a program without them");
 #endif
-  const TemporaryFolder folder;
-  const std::string prefix = folder.path("prefix"), source = folder.path("mlp.cc");
+  const ScratchDirectory folder;
+  const std::string prefix = folder.file("prefix"), source = folder.file("mlp.cc");
   const Outcome installed = shell("tools/install.sh --built . --prefix " + prefix);
   INFO(installed.err);
   REQUIRE(installed.status == 0);
@@ -66,19 +66,19 @@ TEST_CASE("a program outside the tree is built and runs against an installed Ten
   const std::string flags = "g++ -O1 " + source + " $(sed -nE 's/^(Cflags|Libs): //p' " + prefix +
                             "/lib/pkgconfig/tenon.pc | sed 's|${includedir}|" + prefix +
                             "/include|g; s|${libdir}|" + prefix + "/lib|g') -o " +
-                            folder.path("mlp");
+                            folder.file("mlp");
   const bool have_pkg_config = shell("command -v pkg-config").status == 0;
   const Outcome compiled =
       shell(have_pkg_config ? "PKG_CONFIG_PATH=" + prefix + "/lib/pkgconfig; " +
                                   "export PKG_CONFIG_PATH; g++ -O1 " + source +
-                                  " $(pkg-config --cflags --libs tenon) -o " + folder.path("mlp")
+                                  " $(pkg-config --cflags --libs tenon) -o " + folder.file("mlp")
                             : flags);
   INFO(compiled.err);
   REQUIRE(compiled.status == 0);
-  const Outcome alone = run_program({folder.path("mlp")});
+  const Outcome alone = run_program({folder.file("mlp")});
   INFO(alone.out << alone.err);
   CHECK(alone.last_line() == "learned");
-  CHECK(run_program(on_ranks(2, {folder.path("mlp")})).last_line() == "learned");
+  CHECK(run_program(on_ranks(2, {folder.file("mlp")})).last_line() == "learned");
 }
 
 TEST_CASE("installation refuses unknown arguments and needs a prefix") {

@@ -101,17 +101,6 @@ void write_images(const std::string& prefix, int count, uint64_t seed) {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = "/tmp/tenon_tools_test.XXXXXX";
-  TENON_CHECK(::mkdtemp(name.data()) != nullptr, "test", "no temporary folder");
-  folder_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
-
 std::string Outcome::last_line() const {
   std::string line, last;
   std::istringstream lines(out);
@@ -120,10 +109,10 @@ std::string Outcome::last_line() const {
 }
 
 Outcome run_program(const Words& command, double limit_seconds) {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const int64_t begin = now_ns();
   const auto seconds = [&] { return static_cast<double>(now_ns() - begin) / 1e9; };
-  const pid_t process = start(command, folder.path("out"), folder.path("err"));
+  const pid_t process = start(command, folder.file("out"), folder.file("err"));
   int status = 0;
   bool killed = false;
   while (::waitpid(process, &status, WNOHANG) == 0) {
@@ -134,7 +123,7 @@ Outcome run_program(const Words& command, double limit_seconds) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          read_file(folder.path("out")), read_file(folder.path("err")), seconds()};
+          read_file(folder.file("out")), read_file(folder.file("err")), seconds()};
 }
 
 Words on_ranks(int ranks, const Words& command) {
@@ -171,13 +160,6 @@ std::vector<double> losses(const std::string& log) {
   std::vector<double> result;
   for (const tools::Json& line : read_log(log, "step")) result.push_back(line.at("loss"));
   return result;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
 }
 
 }  // namespace tenon::testing

@@ -1,26 +1,13 @@
 // Running the programs of tools/ from tests, and a small data set for them.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "tenon/tests/support/scratch.h"
 #include "tenon/tools/run_log.h"
 
 namespace tenon::testing {
-
-// A folder that disappears with this object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string path(const std::string& name = "") const { return (folder_ / name).string(); }
-
- private:
-  std::filesystem::path folder_;
-};
 
 struct Outcome {
   int status = -1;  // 128 + signal if a signal ended it
@@ -48,7 +35,5 @@ void write_image_files(const std::string& folder, int train, int test);
 // The lines of a log, those of one kind only if it is given.
 std::vector<tools::Json> read_log(const std::string& path, const std::string& kind = "");
 std::vector<double> losses(const std::string& log);
-
-std::string read_file(const std::string& path);
 
 }  // namespace tenon::testing

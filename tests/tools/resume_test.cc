@@ -9,8 +9,8 @@ using namespace tenon::testing;
 namespace {
 
 // The CNN with its dropout, whose random numbers must go on where they were.
-Outcome train(const TemporaryFolder& folder, int ranks, const Words& flags) {
-  Words command{program("train_mnist"), "--data", folder.path("data"), "--threads", "1",
+Outcome train(const ScratchDirectory& folder, int ranks, const Words& flags) {
+  Words command{program("train_mnist"), "--data", folder.file("data"), "--threads", "1",
                 "--print-every",        "1"};
   command.insert(command.end(), flags.begin(), flags.end());
   return run_program(on_ranks(ranks, command));
@@ -21,9 +21,9 @@ Outcome train(const TemporaryFolder& folder, int ranks, const Words& flags) {
 TEST_CASE("a resumed run is the uninterrupted one to the bit") {
   for (const int ranks : {1, 2}) {
     for (const char* optimizer : {"adadelta", "adamw"}) {
-      const TemporaryFolder folder;
-      write_image_files(folder.path("data"), 50, 10);
-      const std::string whole_log = folder.path("whole.jsonl"), log = folder.path("parts.jsonl");
+      const ScratchDirectory folder;
+      write_image_files(folder.file("data"), 50, 10);
+      const std::string whole_log = folder.file("whole.jsonl"), log = folder.file("parts.jsonl");
       const Words flags{"--batch", "4", "--optimizer", optimizer};
       const auto run = [&](Words more) {
         more.insert(more.end(), flags.begin(), flags.end());
@@ -31,16 +31,16 @@ TEST_CASE("a resumed run is the uninterrupted one to the bit") {
         INFO(outcome.out << outcome.err);
         REQUIRE(outcome.status == 0);
       };
-      run({"--max-steps", "10", "--save", folder.path("whole"), "--log", whole_log});
-      run({"--max-steps", "5", "--save", folder.path("parts"), "--log", log});
-      run({"--max-steps", "10", "--save", folder.path("parts"), "--log", log, "--resume",
-           folder.path("parts")});
+      run({"--max-steps", "10", "--save", folder.file("whole"), "--log", whole_log});
+      run({"--max-steps", "5", "--save", folder.file("parts"), "--log", log});
+      run({"--max-steps", "10", "--save", folder.file("parts"), "--log", log, "--resume",
+           folder.file("parts")});
       CHECK(losses(whole_log) == losses(log));
       for (const char* file : {"model.safetensors", "optimizer.safetensors", "training.json"}) {
         const std::string name = std::string("/step-000010/") + file;
-        CHECK(read_file(folder.path("whole" + name)) == read_file(folder.path("parts" + name)));
+        CHECK(read_file(folder.file("whole" + name)) == read_file(folder.file("parts" + name)));
       }
-      CHECK(read_file(folder.path("parts/latest")) == "step-000010\n");
+      CHECK(read_file(folder.file("parts/latest")) == "step-000010\n");
       const auto starts = read_log(log, "start");
       REQUIRE(starts.size() == 2);
       CHECK(starts.at(1).at("step") == 5);
@@ -49,33 +49,33 @@ TEST_CASE("a resumed run is the uninterrupted one to the bit") {
 }
 
 TEST_CASE("a run can go on with another number of ranks and says what changes") {
-  const TemporaryFolder folder;
-  write_image_files(folder.path("data"), 48, 10);
+  const ScratchDirectory folder;
+  write_image_files(folder.file("data"), 48, 10);
   const auto run = [&](int ranks, const Words& flags) {
     const Outcome outcome = train(folder, ranks, flags);
     INFO(outcome.out << outcome.err);
     REQUIRE(outcome.status == 0);
     return outcome;
   };
-  run(1, {"--batch", "8", "--max-steps", "2", "--save", folder.path("save")});
+  run(1, {"--batch", "8", "--max-steps", "2", "--save", folder.file("save")});
   const Outcome resumed = run(2, {"--batch", "4", "--max-steps", "4", "--resume",
-                                  folder.path("save/step-000002"), "--log", folder.path("log")});
+                                  folder.file("save/step-000002"), "--log", folder.file("log")});
   expect_parts(resumed.out, {"resumed from", "made by 1 ranks, now 2"});
-  CHECK(read_log(folder.path("log"), "step").at(0).at("step") == 3);
+  CHECK(read_log(folder.file("log"), "step").at(0).at("step") == 3);
   const Outcome refused =
-      train(folder, 1, {"--batch", "3", "--max-steps", "4", "--resume", folder.path("save")});
+      train(folder, 1, {"--batch", "3", "--max-steps", "4", "--resume", folder.file("save")});
   CHECK(refused.status == 2);
   expect_parts(refused.err, {"sample 16", "global batch 3"});
   const Outcome other =
-      train(folder, 1, {"--batch", "8", "--model", "mlp", "--resume", folder.path("save")});
+      train(folder, 1, {"--batch", "8", "--model", "mlp", "--resume", folder.file("save")});
   CHECK(other.status == 2);
   expect_parts(other.err, {"--model cnn", "given mlp"});
 }
 
 TEST_CASE("a missing or damaged checkpoint ends the run with status 4 and names the place") {
-  const TemporaryFolder folder;
-  write_image_files(folder.path("data"), 20, 10);
-  const std::string save = folder.path("save"), checkpoint = save + "/step-000001";
+  const ScratchDirectory folder;
+  write_image_files(folder.file("data"), 20, 10);
+  const std::string save = folder.file("save"), checkpoint = save + "/step-000001";
   const auto resume = [&](int ranks = 1) {
     return train(folder, ranks, {"--batch", "4", "--max-steps", "2", "--resume", save});
   };

@@ -14,8 +14,8 @@ using namespace tenon::testing;
 using namespace tenon::tools;
 
 TEST_CASE("the log reads back the same bits") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("log");
+  const ScratchDirectory folder;
+  const std::string path = folder.file("log");
   const double loss = 2.3025850929940459 / 3;
   RunLog(path, false).write("step", {{"loss", loss}, {"step", 1}});
   RunLog(path, true).write("step", {{"loss", 1.0}, {"step", 2}});
@@ -23,7 +23,7 @@ TEST_CASE("the log reads back the same bits") {
   CHECK(read_file(path).starts_with(R"({"kind":"step","loss":)"));
   RunLog(path, false);
   CHECK(read_file(path).empty());
-  CHECK_THROWS_AS(RunLog(folder.path("no/such/folder"), false), Error);
+  CHECK_THROWS_AS(RunLog(folder.file("no/such/folder"), false), Error);
 }
 
 TEST_CASE("a progress line means the steps since the last one") {
@@ -54,8 +54,8 @@ TEST_CASE("runs alternate and every run is kept") {
 }
 
 TEST_CASE("a checkpoint replaces one of the same step and the newest is found") {
-  const TemporaryFolder folder;
-  const std::string path = folder.path("save");
+  const ScratchDirectory folder;
+  const std::string path = folder.file("save");
   Mlp model;
   const Adadelta optimizer(model.parameters());
   TrainingState state{.step = 7,

@@ -11,8 +11,8 @@ using namespace tenon::testing;
 namespace {
 
 // Of the MLP, if the flags do not say otherwise.
-Words train(const TemporaryFolder& folder, const Words& flags) {
-  Words command{program("train_mnist"), "--data", folder.path("data")};
+Words train(const ScratchDirectory& folder, const Words& flags) {
+  Words command{program("train_mnist"), "--data", folder.file("data")};
   command.insert(command.end(), flags.begin(), flags.end());
   return command;
 }
@@ -27,8 +27,8 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 }  // namespace
 
 TEST_CASE("training learns, and the last line counts every test image once") {
-  const TemporaryFolder folder;
-  write_image_files(folder.path("data"), 300, 53);
+  const ScratchDirectory folder;
+  write_image_files(folder.file("data"), 300, 53);
   for (const int ranks : {1, 3}) {
     const Outcome outcome = run_program(on_ranks(
         ranks,
@@ -41,8 +41,8 @@ TEST_CASE("training learns, and the last line counts every test image once") {
 }
 
 TEST_CASE("quiet training prints the result alone") {
-  const TemporaryFolder folder;
-  write_image_files(folder.path("data"), 40, 10);
+  const ScratchDirectory folder;
+  write_image_files(folder.file("data"), 40, 10);
   const Outcome outcome = run_program(
       train(folder, {"--max-steps", "1", "--batch", "4", "--quiet", "--dtype", "bf16"}));
   INFO(outcome.err);
@@ -52,12 +52,12 @@ TEST_CASE("quiet training prints the result alone") {
 }
 
 TEST_CASE("the log holds the promised fields") {
-  const TemporaryFolder folder;
-  write_image_files(folder.path("data"), 64, 20);
-  const std::string log = folder.path("log.jsonl");
+  const ScratchDirectory folder;
+  write_image_files(folder.file("data"), 64, 20);
+  const std::string log = folder.file("log.jsonl");
   const Outcome outcome = run_program(on_ranks(
       2, train(folder, {"--model", "mlp", "--epochs", "2", "--batch", "16", "--log", log, "--save",
-                        folder.path("save"), "--eval-every", "3", "--threads", "1"})));
+                        folder.file("save"), "--eval-every", "3", "--threads", "1"})));
   INFO(outcome.err);
   REQUIRE(outcome.status == 0);
   const tools::Json start = read_log(log).at(0);
@@ -96,11 +96,11 @@ TEST_CASE("the log holds the promised fields") {
 }
 
 TEST_CASE("the losses do not depend on the number of ranks") {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   // 150 = 2 * 64 + 22: the last step of an epoch is uneven for 4 ranks.
-  write_image_files(folder.path("data"), 150, 10);
+  write_image_files(folder.file("data"), 150, 10);
   const auto run = [&](int ranks, const Words& flags) {
-    const std::string log = folder.path("log.jsonl");
+    const std::string log = folder.file("log.jsonl");
     Words all{"--model", "mlp", "--dtype",     "f64",     "--dropout", "0",
               "--log",   log,   "--max-steps", "10",      "--threads", "1",
               "--seed",  "3",   "--optimizer", "adadelta"};
@@ -119,10 +119,10 @@ TEST_CASE("the losses do not depend on the number of ranks") {
 }
 
 TEST_CASE("a rank without samples in the last step takes part in it") {
-  const TemporaryFolder folder;
-  write_image_files(folder.path("data"), 14, 2);  // 12 and then 2 for 3 ranks
+  const ScratchDirectory folder;
+  write_image_files(folder.file("data"), 14, 2);  // 12 and then 2 for 3 ranks
   const auto run = [&](int ranks, const std::string& batch) {
-    const std::string log = folder.path("log.jsonl");
+    const std::string log = folder.file("log.jsonl");
     const Outcome outcome = run_program(
         on_ranks(ranks, train(folder, {"--dtype", "f64", "--dropout", "0", "--max-steps", "4",
                                        "--threads", "1", "--batch", batch, "--log", log})));
@@ -134,12 +134,12 @@ TEST_CASE("a rank without samples in the last step takes part in it") {
 }
 
 TEST_CASE("an unreadable data set ends a program with status 4 and the file's name") {
-  const TemporaryFolder folder;
+  const ScratchDirectory folder;
   const Outcome missing = run_program(train(folder, {}));
   CHECK(missing.status == 4);
-  expect_parts(missing.err, {folder.path("data")});
-  write_image_files(folder.path("data"), 20, 10);
-  std::filesystem::resize_file(folder.path("data/train-images-idx3-ubyte"), 5000);
+  expect_parts(missing.err, {folder.file("data")});
+  write_image_files(folder.file("data"), 20, 10);
+  std::filesystem::resize_file(folder.file("data/train-images-idx3-ubyte"), 5000);
   const Outcome cut = run_program(on_ranks(2, train(folder, {})));
   CHECK(cut.status == 4);
   expect_parts(cut.err, {"train-images-idx3-ubyte"});
