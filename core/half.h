@@ -6,16 +6,18 @@
 #include <bit>
 #include <cstdint>
 
+#include "tenon/core/host_device.h"
+
 namespace tenon {
 
 struct BFloat16 {
   uint16_t bits = 0;
 
   BFloat16() = default;
-  BFloat16(float value) : bits(from_float(value)) {}  // NOLINT: implicit as for built-in types
-  operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  TENON_HD BFloat16(float value) : bits(from_float(value)) {}  // NOLINT: implicit as for built-in types
+  TENON_HD operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-  static uint16_t from_float(float value) {
+  TENON_HD static uint16_t from_float(float value) {
     const uint32_t x = std::bit_cast<uint32_t>(value);
     const uint32_t rounded = (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
     const uint32_t quiet_nan = (x >> 16) | 0x40u;
@@ -27,10 +29,10 @@ struct Float16 {
   uint16_t bits = 0;
 
   Float16() = default;
-  Float16(float value) : bits(from_float(value)) {}  // NOLINT: implicit as for built-in types
-  operator float() const { return to_float(bits); }
+  TENON_HD Float16(float value) : bits(from_float(value)) {}  // NOLINT: implicit as for built-in types
+  TENON_HD operator float() const { return to_float(bits); }
 
-  static uint16_t from_float(float value) {
+  TENON_HD static uint16_t from_float(float value) {
     const uint32_t x = std::bit_cast<uint32_t>(value);
     const uint32_t sign = (x >> 16) & 0x8000u;
     const uint32_t magnitude = x & 0x7fffffffu;
@@ -43,7 +45,7 @@ struct Float16 {
     const uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
     return static_cast<uint16_t>(sign | (magnitude >= 0x477ff000u ? infinity_or_nan : finite));
   }
-  static float to_float(uint16_t half) {
+  TENON_HD static float to_float(uint16_t half) {
     const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
     const uint32_t exponent = half & 0x7c00u;
     const uint32_t shifted = static_cast<uint32_t>(half & 0x7fffu) << 13;

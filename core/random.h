@@ -6,11 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#if defined(__CUDACC__)
-#define TENON_HD __host__ __device__
-#else
-#define TENON_HD
-#endif
+#include "tenon/core/host_device.h"
 
 namespace tenon {
 

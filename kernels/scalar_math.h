@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "tenon/core/random.h"  // TENON_HD
+#include "tenon/core/host_device.h"
 
 namespace tenon::math {
 namespace detail {
