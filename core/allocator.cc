@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "tenon/core/check.h"
+#include "tenon/core/rank_context.h"
 #include "tenon/core/runtime.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -32,8 +33,18 @@ void CachingAllocator::insert_free(Blocks::iterator block) {
 }
 
 CachingAllocator::Blocks::iterator CachingAllocator::take_segment(size_t bytes) {
-  const size_t size = round_up(std::max(bytes, kSegment), kHugePage);
-  char* const data = static_cast<char*>(runtime(device_.type).allocate(device_.index, size));
+  size_t size = round_up(std::max(bytes, kSegment), kHugePage);
+  Runtime& system = runtime(device_.type);
+  auto* data = static_cast<char*>(system.allocate(device_.index, size));
+  if (data == nullptr) {
+    // What lies idle in other segments, and the slack of a whole one, may be what is missing.
+    release_idle_segments();
+    size = round_up(bytes, kHugePage);
+    data = static_cast<char*>(system.allocate(device_.index, size));
+  }
+  TENON_CHECK(data != nullptr, "memory", "out of memory on ", device_, ": given a request of ",
+              bytes, " bytes, ", reserved_, " held already, ", system.memory_report(device_.index),
+              "\n", rank_context().memory->table());
   segments_[data] = size;
   reserved_ += size;
   ++system_allocations_;
@@ -60,6 +71,7 @@ void* CachingAllocator::allocate(size_t bytes) {
     block->second.size = size;
     insert_free(blocks_.emplace(block->first + size, Block{rest, false, false}).first);
   }
+  runtime(device_.type).mark_allocated(block->first, size);
   return block->first;
 }
 
@@ -80,6 +92,7 @@ void CachingAllocator::deallocate(void* data, size_t) {
   const std::lock_guard lock(mutex_);
   auto block = blocks_.find(static_cast<char*>(data));
   TENON_ASSERT(block != blocks_.end() && !block->second.free);
+  runtime(device_.type).mark_freed(data, block->second.size);
   join_with_next(block);
   if (!block->second.first && block != blocks_.begin()) {
     if (const auto previous = std::prev(block); previous->second.free) {
@@ -105,6 +118,10 @@ size_t CachingAllocator::system_allocations() const {
 
 void CachingAllocator::release_cached() {
   const std::lock_guard lock(mutex_);
+  release_idle_segments();
+}
+
+void CachingAllocator::release_idle_segments() {
   for (auto segment = segments_.begin(); segment != segments_.end();) {
     const auto block = blocks_.find(segment->first);
     if (block->second.free && block->second.size == segment->second) {

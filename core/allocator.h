@@ -42,6 +42,7 @@ class CachingAllocator : public MemorySource {
   Blocks::iterator take_segment(size_t bytes);
   Blocks::iterator join_with_next(Blocks::iterator block);
   void insert_free(Blocks::iterator block);
+  void release_idle_segments();
 
   const Device device_;
   mutable std::mutex mutex_;

@@ -2,10 +2,10 @@
 #include <malloc.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
-#include "tenon/core/check.h"
 #include "tenon/core/runtime.h"
 
 namespace tenon {
@@ -26,8 +26,7 @@ class CpuRuntime : public Runtime {
     const size_t wanted = bytes + kHugePage;
     void* const raw =
         ::mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    TENON_CHECK(raw != MAP_FAILED, "memory", "out of memory: ", bytes,
-                " bytes asked of the system: ", std::strerror(errno));
+    if (raw == MAP_FAILED) return nullptr;
     char* const begin = static_cast<char*>(raw);
     const size_t skip = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
     if (skip > 0) ::munmap(begin, skip);
@@ -36,13 +35,25 @@ class CpuRuntime : public Runtime {
     return begin + skip;
   }
   void deallocate(int, void* data, size_t bytes) override { ::munmap(data, bytes); }
+  std::string memory_report(int) override { return std::strerror(errno); }
   void copy(void* to, const void* from, size_t bytes, Stream) override {
     std::memmove(to, from, bytes);
   }
-  StreamEvent record_event(Stream stream) override { return {stream.device, 0}; }
-  void wait_event(Stream, StreamEvent) override {}
+  void copy_async(void* to, const void* from, size_t bytes, Stream) override {
+    std::memmove(to, from, bytes);
+  }
+  void* allocate_pinned(size_t bytes) override { return allocate(0, bytes); }
+  void deallocate_pinned(void* data, size_t bytes) override { deallocate(0, data, bytes); }
+  Stream create_stream(int, StreamPriority) override { return {kCpu, ++streams_}; }
+  StreamEvent record_event(Stream stream) override { return {stream.device}; }
+  void wait_event(Stream, const StreamEvent&) override {}
+  void synchronize(const StreamEvent&) override {}
   void synchronize(Stream) override {}
   int device_count() const override { return 1; }
+  std::string describe(int) override { return "cpu"; }
+
+ private:
+  std::atomic<uint64_t> streams_{0};
 };
 
 [[maybe_unused]] const bool registered = set_runtime(DeviceType::cpu, new CpuRuntime());

@@ -4,13 +4,14 @@
 #include <initializer_list>
 #include <vector>
 
+#include "tenon/core/rank_context.h"
 #include "tenon/core/tensor.h"
 
 namespace tenon {
 
 struct TensorOptions {
   DType dtype = DType::f32;
-  Device device = kCpu;
+  Device device = default_device();
   Category category = Category::activation;
 };
 
@@ -23,7 +24,7 @@ Tensor from_vector(const std::vector<double>& values, const Shape& shape,
                    TensorOptions options = {});
 template <class T>
 Tensor from_data(const std::vector<T>& values, const Shape& shape,
-                 Category category = Category::activation, Device device = kCpu);
+                 Category category = Category::activation, Device device = default_device());
 Tensor scalar(double value, TensorOptions options = {});
 Tensor zeros(const Shape& shape, TensorOptions options = {});
 Tensor ones(const Shape& shape, TensorOptions options = {});

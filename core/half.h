@@ -14,8 +14,11 @@ struct BFloat16 {
   uint16_t bits = 0;
 
   BFloat16() = default;
-  TENON_HD BFloat16(float value) : bits(from_float(value)) {}  // NOLINT: implicit as for built-in types
-  TENON_HD operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  TENON_HD BFloat16(float value)
+      : bits(from_float(value)) {}  // NOLINT: implicit as for built-in types
+  TENON_HD operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
 
   TENON_HD static uint16_t from_float(float value) {
     const uint32_t x = std::bit_cast<uint32_t>(value);
@@ -29,7 +32,8 @@ struct Float16 {
   uint16_t bits = 0;
 
   Float16() = default;
-  TENON_HD Float16(float value) : bits(from_float(value)) {}  // NOLINT: implicit as for built-in types
+  TENON_HD Float16(float value)
+      : bits(from_float(value)) {}  // NOLINT: implicit as for built-in types
   TENON_HD operator float() const { return to_float(bits); }
 
   TENON_HD static uint16_t from_float(float value) {

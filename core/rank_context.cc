@@ -1,6 +1,7 @@
 #include "tenon/core/rank_context.h"
 
 #include "tenon/core/check.h"
+#include "tenon/core/runtime.h"
 
 #ifndef TENON_SERIAL_PARALLEL
 #include <omp.h>
@@ -43,6 +44,13 @@ RankContextScope::RankContextScope(RankContext& context)
 RankContextScope::~RankContextScope() {
   current = previous_;
   set_openmp_threads(previous_threads_);
+}
+
+void set_default_device(Device device) {
+  const int count = runtime(device.type).device_count();
+  TENON_CHECK(device.index >= 0 && device.index < count, "device", "no such device: given ", device,
+              ", wanted an index below ", count);
+  rank_context().device = device;
 }
 
 void set_num_threads(int threads) {

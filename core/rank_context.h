@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 
+#include "tenon/core/device.h"
 #include "tenon/core/memory_counters.h"
 #include "tenon/core/random.h"
 #include "tenon/core/trace.h"
@@ -29,6 +30,7 @@ class RankContext {
   std::shared_ptr<EventRing> ring = std::make_shared<EventRing>();
   TrafficCounters traffic;
   std::atomic<int> threads{0};  // of parallel_for; 0 = all that OpenMP has
+  Device device = kCpu;         // where tensors are made when nothing else is said
 
  private:
   int rank_;
@@ -53,6 +55,10 @@ class RankContextScope {
 
 // Seeds the random numbers of the calling thread's rank.
 inline void seed(uint64_t value) { rank_context().seed(value); }
+
+// Where this rank makes tensors, parameters of new modules among them, when no device is given.
+inline Device default_device() { return rank_context().device; }
+void set_default_device(Device device);
 
 // Threads a kernel of this rank may use.
 void set_num_threads(int threads);

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "tenon/core/check.h"
+#include "tenon/core/plugin.h"
 
 namespace tenon {
 namespace {
@@ -14,11 +15,16 @@ thread_local std::array<Stream, kDeviceTypeCount> streams{Stream{{DeviceType::cp
 
 }  // namespace
 
-bool has_runtime(DeviceType type) { return runtimes[static_cast<size_t>(type)] != nullptr; }
+bool has_runtime(DeviceType type) {
+  if (type == DeviceType::cuda) static_cast<void>(cuda_plugin());
+  return runtimes[static_cast<size_t>(type)] != nullptr;
+}
 
 Runtime& runtime(DeviceType type) {
-  Runtime* const found = runtimes[static_cast<size_t>(type)];
-  TENON_CHECK(found != nullptr, "runtime", "no ", type, " device in this process: wanted cpu");
+  Runtime* found = runtimes[static_cast<size_t>(type)];
+  if (found == nullptr && has_runtime(type)) found = runtimes[static_cast<size_t>(type)];
+  TENON_CHECK(found != nullptr, "runtime", "no ", type, " device in this process: ",
+              type == DeviceType::cuda ? cuda_plugin().reason : "no library of it is linked");
   return *found;
 }
 
@@ -35,10 +41,14 @@ Stream current_stream(Device device) {
 void set_current_stream(Stream stream) {
   streams[static_cast<size_t>(stream.device.type)] = stream;
 }
+Stream create_stream(Device device, StreamPriority priority) {
+  return runtime(device.type).create_stream(device.index, priority);
+}
 StreamEvent record_event(Stream stream) { return runtime(stream.device.type).record_event(stream); }
-void wait_event(Stream stream, StreamEvent event) {
+void wait_event(Stream stream, const StreamEvent& event) {
   runtime(stream.device.type).wait_event(stream, event);
 }
+void synchronize(const StreamEvent& event) { runtime(event.device.type).synchronize(event); }
 void synchronize(Device device) { runtime(device.type).synchronize(current_stream(device)); }
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "tenon/core/device.h"
 
@@ -14,20 +15,27 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-// A point in a stream's work.
+// A point in a stream's work; null where everything is immediate.
 struct StreamEvent {
   Device device;
-  uint64_t handle = 0;
+  std::shared_ptr<void> handle = nullptr;
 };
+
+enum class StreamPriority : uint8_t { normal, high };
 
 // The stream that this thread's kernels on `device` are enqueued on.
 Stream current_stream(Device device);
 void set_current_stream(Stream stream);
 
+// A stream besides the compute stream; it lives until the end of the process.
+Stream create_stream(Device device, StreamPriority priority);
+
 StreamEvent record_event(Stream stream);
 // Work enqueued on `stream` from now on runs after `event`.
-void wait_event(Stream stream, StreamEvent event);
-// Blocks the host until all work of `device` is done.
+void wait_event(Stream stream, const StreamEvent& event);
+// Blocks the host until `event` has been reached.
+void synchronize(const StreamEvent& event);
+// Blocks the host until all work of the current stream of `device` is done.
 void synchronize(Device device);
 
 }  // namespace tenon

@@ -33,14 +33,7 @@ struct FaultSink {
   FaultRecord* record;
   FaultText text;
 
-  __device__ void raise(int64_t value, int64_t position, int64_t limit) const {
-    if (atomicCAS(&record->raised, 0u, 1u) != 0u) return;
-    record->text = text;
-    record->value = value;
-    record->position = position;
-    record->limit = limit;
-    __threadfence_system();
-  }
+  __device__ void raise(int64_t value, int64_t position, int64_t limit) const;  // in simt.h
 };
 
 FaultSink fault_sink(Device device, const FaultText& text);

@@ -13,6 +13,8 @@
 
 #include <cstddef>
 
+#include "tenon/core/cuda/fault.h"
+
 #if !defined(__CUDACC__)
 
 #include "tenon/tests/simt/device.h"
@@ -22,7 +24,7 @@
 #include "tenon/core/cuda/check.h"
 
 #define SIMT_SHARED(type, name, extent) __shared__ type name extent
-#define SIMT_DYNAMIC_SHARED(type, name)                               \
+#define SIMT_DYNAMIC_SHARED(type, name)                                \
   extern __shared__ __align__(16) unsigned char simt_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(simt_dynamic_shared)
 
@@ -54,3 +56,16 @@ void launch(const char* op, void (*kernel)(Parameters...), dim3 grid, dim3 block
 }  // namespace simt
 
 #endif
+
+namespace tenon::cuda {
+
+__device__ inline void FaultSink::raise(int64_t value, int64_t position, int64_t limit) const {
+  if (atomicCAS(&record->raised, 0u, 1u) != 0u) return;
+  record->text = text;
+  record->value = value;
+  record->position = position;
+  record->limit = limit;
+  __threadfence_system();
+}
+
+}  // namespace tenon::cuda

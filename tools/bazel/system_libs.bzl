@@ -17,6 +17,15 @@ cc_library(
 )
 """
 
+# What the emulator needs: it has functions of its own for those of the libraries.
+_CUDA_HEADERS = """
+cc_library(
+    name = "headers",
+    hdrs = glob(["include/**"], allow_empty = True),
+    includes = {includes},
+)
+"""
+
 def _first_existing(ctx, folders, file):
     for folder in folders:
         if ctx.path(folder + "/" + file).exists:
@@ -102,7 +111,7 @@ def _cuda_toolkit(ctx):
         includes = ["include"] if have else [],
         defines = ["TENON_HAVE_CUDA=1"] if have else [],
         linkopts = linkopts,
-    ))
+    ) + _CUDA_HEADERS.format(includes = ["include"] if have else []))
     ctx.file("have.bzl", "HAVE = %s\nHOME = %s\nNVCC = %s\nLIB = %s\n" % (
         have,
         repr(home if have else ""),

@@ -55,12 +55,24 @@ def tenon_library(
         copts = [],
         linkopts = [],
         alwayslink = True,
+        plugin_headers = None,
         **kwargs):
     """A cc_library whose headers are included by their full path: "tenon/core/dtype.h".
 
     Programs and libtenon.so hold all of it, used or not: kernels register themselves, and plug-ins
-    and users' programs find symbols there that nothing else may have asked for.
+    and users' programs find symbols there that nothing else may have asked for. A plug-in may hold
+    none of it, else each side had its own allocator: it depends on NAME_headers, which is made when
+    `plugin_headers` lists what those headers include in turn.
     """
+    prefix = "tenon/" + native.package_name() if native.package_name() else "tenon"
+    if plugin_headers != None:
+        native.cc_library(
+            name = name + "_headers",
+            hdrs = hdrs,
+            include_prefix = prefix,
+            visibility = kwargs.get("visibility"),
+            deps = plugin_headers,
+        )
     native.cc_library(
         name = name,
         srcs = srcs,
@@ -68,7 +80,7 @@ def tenon_library(
         deps = deps,
         copts = _COPTS + copts,
         linkopts = _OPENMP_LINKOPTS + linkopts,
-        include_prefix = "tenon/" + native.package_name() if native.package_name() else "tenon",
+        include_prefix = prefix,
         linkstatic = True,
         alwayslink = alwayslink,
         **kwargs

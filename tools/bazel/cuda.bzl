@@ -1,0 +1,142 @@
+"""CUDA code, built twice from the same sources: by nvcc for a GPU and by g++ for the emulator."""
+
+load("@cuda//:have.bzl", "HAVE", "NVCC")
+load("//tools/bazel:tenon.bzl", "tenon_library")
+
+_ARCHITECTURES = select({
+    "//tools/bazel:all_archs": [
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_100,code=sm_100",
+        "-gencode=arch=compute_100,code=compute_100",
+    ],
+    "//conditions:default": [
+        "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_80,code=compute_80",
+    ],
+})
+
+# How the access checker sees what a kernel touches: calls in front of every access, which
+# tests/simt answers. ThreadSanitizer's own library is not linked.
+CHECKED_COPTS = [
+    "-O2",
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+]
+
+def _nvcc_objects(ctx):
+    context = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
+    ).compilation_context
+    includes = depset(transitive = [
+        context.includes,
+        context.quote_includes,
+        context.system_includes,
+    ]).to_list()
+    objects = []
+    reports = []
+    for source in ctx.files.srcs:
+        stem = source.basename[:-len(".cu")]
+        object = ctx.actions.declare_file("%s/%s.o" % (ctx.label.name, stem))
+        report = ctx.actions.declare_file("%s/%s.ptxas.txt" % (ctx.label.name, stem))
+        ctx.actions.run_shell(
+            inputs = depset([source], transitive = [context.headers]),
+            outputs = [object, report],
+            command = "\"$@\" >{0} 2>&1 || {{ cat {0} >&2; exit 1; }}".format(report.path),
+            arguments = [
+                ctx.attr.nvcc,
+                "-c",
+                source.path,
+                "-o",
+                object.path,
+                "-std=c++20",
+                "-O3",
+                "--expt-relaxed-constexpr",
+                "-Xptxas=-v",
+                "-Xcompiler=-fPIC,-Wall,-Wextra,-Werror",
+                "-Werror=all-warnings",
+                "-lineinfo",
+            ] + ctx.attr.archs + ["-I" + include for include in includes],
+            mnemonic = "Nvcc",
+            progress_message = "Compiling %s for the GPU" % source.short_path,
+            use_default_shell_env = True,
+        )
+        objects.append(object)
+        reports.append(report)
+    return [
+        DefaultInfo(files = depset(objects)),
+        OutputGroupInfo(reports = depset(reports)),
+    ]
+
+nvcc_objects = rule(
+    implementation = _nvcc_objects,
+    doc = "Compiles .cu files. The output group `reports` has each one's registers and spills.",
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu"]),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "nvcc": attr.string(mandatory = True),
+        "archs": attr.string_list(mandatory = True),
+    },
+    fragments = ["cpp"],
+)
+
+def cuda_library(name, srcs = [], kernels = [], hdrs = [], deps = [], libraries = [], **kwargs):
+    """Code of the CUDA plug-in: NAME for the GPU, NAME_emulated and NAME_checked for the emulator.
+
+    Without a CUDA toolkit all three are empty.
+
+    Args:
+      name: of the library.
+      srcs: .cc files, host code.
+      kernels: .cu files.
+      hdrs: headers; included by their full path.
+      deps: libraries of headers only, besides other cuda_libraries' own names.
+      libraries: of CUDA that the code for the GPU calls, "cudnn" for example.
+      **kwargs: visibility and the like.
+    """
+    prefix = "tenon/" + native.package_name()
+    if not HAVE:
+        for variant in ["_headers", "", "_emulated", "_checked"]:
+            native.cc_library(name = name + variant, **kwargs)
+        return
+    native.cc_library(
+        name = name + "_headers",
+        hdrs = hdrs,
+        textual_hdrs = kernels,
+        include_prefix = prefix,
+        deps = deps + ["@cuda//:headers"],
+        **kwargs
+    )
+    own = [":%s_headers" % name]
+    if kernels:
+        nvcc_objects(
+            name = name + "_nvcc",
+            srcs = kernels,
+            archs = _ARCHITECTURES,
+            nvcc = NVCC,
+            deps = own,
+            **kwargs
+        )
+    for kernel in kernels:
+        native.genrule(
+            name = kernel + "_emulated",
+            outs = [kernel[:-len(".cu")] + "_cu.cc"],
+            cmd = "echo '#include \"%s/%s\"' > $@" % (prefix, kernel),
+        )
+    emulated = [kernel[:-len(".cu")] + "_cu.cc" for kernel in kernels]
+    tenon_library(
+        name = name,
+        srcs = srcs + ([":%s_nvcc" % name] if kernels else []),
+        linkopts = ["-l" + library for library in libraries],
+        deps = own + ["@cuda//:cuda"],
+        **kwargs
+    )
+    for variant, copts in {"_emulated": ["-O2"], "_checked": CHECKED_COPTS}.items():
+        tenon_library(
+            name = name + variant,
+            srcs = srcs + emulated,
+            # Kernels look at the bytes of shared memory as they like.
+            copts = ["-fno-strict-aliasing", "-ffp-contract=off"] + copts,
+            deps = own + ["//tests/simt:device"],
+            **kwargs
+        )
