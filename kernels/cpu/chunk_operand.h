@@ -8,7 +8,7 @@
 #include "tenon/core/dtype.h"
 #include "tenon/core/tensor.h"
 #include "tenon/kernels/cpu/convert.h"
-#include "tenon/kernels/cpu/loop_plan.h"
+#include "tenon/kernels/loop_plan.h"
 
 namespace tenon::kernels::cpu {
 

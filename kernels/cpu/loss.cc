@@ -15,7 +15,6 @@ namespace {
 using cpu::ChunkOperand;
 using cpu::kChunk;
 using cpu::LogSumExp;
-using cpu::LoopPlan;
 
 constexpr uint32_t kColumns = 2;  // the axis mask of a row
 

@@ -14,15 +14,13 @@ namespace {
 
 using cpu::ChunkOperand;
 using cpu::kChunk;
-using cpu::LoopCursor;
-using cpu::LoopPlan;
 using cpu::SumPlan;
 
 constexpr uint32_t kChannelAxis = 2;  // axis mask of (N, C, …)
 
 // The plan of `operands` with the channel as one more, last operand.
 LoopPlan channel_plan(std::initializer_list<const Tensor*> operands) {
-  std::array<const Strides*, cpu::kMaxOperands> strides{};
+  std::array<const Strides*, kMaxOperands> strides{};
   size_t count = 0;
   for (const Tensor* operand : operands) strides[count++] = &operand->strides();
   const Shape& shape = (*operands.begin())->shape();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "tenon/core/tensor.h"
-#include "tenon/kernels/cpu/loop_plan.h"
+#include "tenon/kernels/loop_plan.h"
 
 namespace tenon::kernels::cpu {
 

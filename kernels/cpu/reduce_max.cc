@@ -11,8 +11,6 @@ namespace tenon::kernels {
 namespace {
 
 using cpu::ChunkOperand;
-using cpu::LoopCursor;
-using cpu::LoopPlan;
 
 constexpr int64_t kColumns = 256;  // results found side by side
 

@@ -15,7 +15,6 @@ namespace {
 
 using cpu::ChunkOperand;
 using cpu::kChunk;
-using cpu::LoopPlan;
 
 constexpr int64_t kBlock = 32 << 10;  // elements
 

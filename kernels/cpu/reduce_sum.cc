@@ -6,8 +6,6 @@
 namespace tenon::kernels {
 namespace {
 
-using cpu::LoopCursor;
-using cpu::LoopPlan;
 using cpu::Wide;
 
 template <class T, class W>

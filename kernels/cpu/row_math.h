@@ -64,15 +64,7 @@ C row_max(const C* x, int64_t n) {
       [](C a, C b) { return b > a ? b : a; });
 }
 
-// exp of a number that is not positive (but for rounding); 0 where the result would be subnormal.
-template <class C>
-[[gnu::always_inline]] inline C exp_not_positive(C x) {
-  constexpr C kLow = sizeof(C) == 4 ? C(-87) : C(-708);
-  const auto parts = math::detail::split_exp(x < kLow ? kLow : x);  // keeps NaN
-  const C value =
-      (C(1) + math::detail::expm1_near_0(parts.rest)) * math::detail::power_of_two<C>(parts.n);
-  return x < kLow ? C(0) : value;
-}
+using math::exp_not_positive;
 
 // Sum of exp(x - shift) for shift >= x.
 template <class C>

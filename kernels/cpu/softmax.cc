@@ -15,8 +15,6 @@ namespace {
 
 using cpu::ChunkOperand;
 using cpu::kChunk;
-using cpu::LoopCursor;
-using cpu::LoopPlan;
 
 constexpr int64_t kColumns = 128;  // rows handled side by side
 

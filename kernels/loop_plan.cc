@@ -1,8 +1,8 @@
-#include "tenon/kernels/cpu/loop_plan.h"
+#include "tenon/kernels/loop_plan.h"
 
 #include <algorithm>
 
-namespace tenon::kernels::cpu {
+namespace tenon::kernels {
 namespace {
 
 // Whether dimension `a` belongs outside `b`: decided by the first operand that tells them apart.
@@ -114,4 +114,4 @@ void LoopCursor::next_row() {
   }
 }
 
-}  // namespace tenon::kernels::cpu
+}  // namespace tenon::kernels

@@ -12,7 +12,7 @@
 #include "tenon/core/shape.h"
 #include "tenon/core/tensor.h"
 
-namespace tenon::kernels::cpu {
+namespace tenon::kernels {
 
 inline constexpr int kMaxOperands = 5;
 
@@ -65,4 +65,4 @@ class LoopCursor {
   std::array<int64_t, kMaxOperands> offsets_{};
 };
 
-}  // namespace tenon::kernels::cpu
+}  // namespace tenon::kernels
