@@ -1,5 +1,5 @@
-// The caching allocator's parts as the emulator's memory checks see them. On a GPU nobody looks: the
-// functions here are empty and weak, and the emulator (tests/simt) has others.
+// The caching allocator's parts as the emulator's memory checks see them. On a GPU nobody looks:
+// the functions here are empty and weak, and the emulator (tests/simt) has others.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@ namespace tenon {
 
 void Work::wait() {
   if (!request_) return;
-  if (!request_->done()) request_->backend().wait(*request_);
+  if (!request_->done() || request_->on_device()) request_->backend().wait(*request_);
   request_->rethrow();
 }
 
@@ -28,6 +28,8 @@ const Tensor& Operation::part() const {
 const Tensor& Operation::larger() const {
   return op == Op::reduce_scatter || op == Op::send ? input : output;
 }
+
+Device Operation::device() const { return part().defined() ? part().device() : kCpu; }
 
 Signature Operation::signature(uint64_t sequence, int ranks) const {
   Signature result{.sequence = sequence, .peer = peer, .op = op, .reduce = reduce};
@@ -46,7 +48,21 @@ Request::Request(Operation operation, std::shared_ptr<Backend> backend, Signatur
       event_(ring_->begin(
           EventKind::collective, name_of(operation_.op), operation_.call.tag,
           operation_.larger().defined() ? static_cast<int64_t>(operation_.larger().nbytes()) : 0,
-          operation_.call.index, rank_context().step)) {}
+          operation_.call.index, rank_context().step)),
+      on_device_(operation_.device() != kCpu) {}
+
+void Request::stage(Staging staging) {
+  staged_ = operation_;
+  staging_ = std::move(staging);
+  operation_.output = staging_.output;
+  operation_.input = staging_.input;
+}
+
+void Request::release_staging() {
+  staging_ = {};
+  staged_ = {};
+  ready_ = {};
+}
 
 void Request::start() {
   if (const DelayFunction& delay = backend_->delay()) {
@@ -55,9 +71,17 @@ void Request::start() {
   }
   start_ns_ = now_ns();
   ring_->start(event_);
+  if (staging_.before) staging_.before();
 }
 
 void Request::complete(std::exception_ptr failure) {
+  if (!failure && staging_.after) {
+    try {
+      staging_.after();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
   // A failed collective stays open in the ring: it is the one that never came back.
   if (!failure) ring_->end(event_);
   busy_ns_ = start_ns_ == 0 ? 0 : now_ns() - start_ns_;
@@ -66,6 +90,11 @@ void Request::complete(std::exception_ptr failure) {
   operation_.input = Tensor();
   done_.store(true, std::memory_order_release);
   done_.notify_all();
+}
+
+int64_t Request::busy_ns() const {
+  if (!done()) return 0;
+  return clock_ ? clock_() : busy_ns_;
 }
 
 void Request::block() const { done_.wait(false, std::memory_order_acquire); }

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "tenon/core/stream.h"
 #include "tenon/core/trace.h"
 #include "tenon/distributed/comm/process_group.h"
 #include "tenon/distributed/comm/signature.h"
@@ -24,7 +26,17 @@ struct Operation {
   // The tensor whose size the signature speaks of, and the one whose bytes are counted.
   const Tensor& part() const;
   const Tensor& larger() const;
+  // Where its tensors are; the cpu when it has none.
+  Device device() const;
   Signature signature(uint64_t sequence, int ranks) const;
+};
+
+// What a device operation goes through when the host moves its data (staging_backend.h).
+struct Staging {
+  Tensor output = {};  // the host's own copies
+  Tensor input = {};
+  std::function<void()> before;  // on the thread that moves the data: the copy to the host is done
+  std::function<void()> after;   // enqueues the copy back
 };
 
 // A launched operation and its end.
@@ -35,6 +47,18 @@ class Request {
   const Operation& operation() const { return operation_; }
   const Signature& signature() const { return signature_; }
   Backend& backend() const { return *backend_; }
+  // From now on the operation is on the host's copies; they and the device's tensors stay until
+  // release_staging(), after the compute stream has waited.
+  void stage(Staging staging);
+  bool staged() const { return staging_.after != nullptr; }
+  void release_staging();
+  // Whether its tensors are on a device, so that wait() has a stream to hold back.
+  bool on_device() const { return on_device_; }
+  // The point of a stream at which the result is there; empty for what the host does.
+  void set_ready(StreamEvent event) { ready_ = std::move(event); }
+  const StreamEvent& ready() const { return ready_; }
+  // A device may know only later how long the work took: 0 until then.
+  void set_clock(std::function<int64_t()> clock) { clock_ = std::move(clock); }
 
   // In front of the work itself: sleeps if a test asked for it and notes the time.
   void start();
@@ -46,7 +70,7 @@ class Request {
   // Throws the failure of a completed request.
   void rethrow() const;
   // How long the work itself took; 0 until it is complete.
-  int64_t busy_ns() const { return done() ? busy_ns_ : 0; }
+  int64_t busy_ns() const;
 
  private:
   Operation operation_;
@@ -54,6 +78,11 @@ class Request {
   const Signature signature_;
   const std::shared_ptr<EventRing> ring_;
   const uint64_t event_;
+  const bool on_device_;
+  Operation staged_;  // the operation on the device while the host works on copies
+  Staging staging_;
+  StreamEvent ready_;
+  std::function<int64_t()> clock_;
   std::exception_ptr failure_;
   int64_t start_ns_ = 0;
   int64_t busy_ns_ = 0;
@@ -71,7 +100,9 @@ class Backend {
   virtual void wait(Request& request) = 0;
   // Null when the new group has one rank.
   virtual std::shared_ptr<Backend> split(int color, int key) = 0;
-  virtual std::shared_ptr<Storage> allocate(size_t bytes, Category category) = 0;
+  virtual std::shared_ptr<Storage> allocate(size_t bytes, Category category, Device device) = 0;
+  virtual bool serves(Device device) const { return device == kCpu; }
+  virtual std::string serving() const { return "a tensor on the cpu"; }
   virtual std::string note() const { return {}; }
   virtual void abort(const Error& error) = 0;
 

@@ -54,8 +54,8 @@ class LocalBackend : public Backend {
   }
 
   // All memory of the process is shared between its threads.
-  std::shared_ptr<Storage> allocate(size_t bytes, Category category) override {
-    return std::make_shared<Storage>(bytes, kCpu, category);
+  std::shared_ptr<Storage> allocate(size_t bytes, Category category, Device device) override {
+    return std::make_shared<Storage>(bytes, device, category);
   }
 
   void abort(const Error& error) override {

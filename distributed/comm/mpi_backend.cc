@@ -103,7 +103,8 @@ std::shared_ptr<SharedSegment> MpiBackend::share(size_t bytes, const Signature& 
   return all ? segment : nullptr;
 }
 
-std::shared_ptr<Storage> MpiBackend::allocate(size_t bytes, Category category) {
+std::shared_ptr<Storage> MpiBackend::allocate(size_t bytes, Category category, Device device) {
+  if (device != kCpu) return std::make_shared<Storage>(bytes, device, category);
   const Signature call{.sequence = next_sequence(Op::allocate),
                        .count = static_cast<int64_t>(bytes),
                        .op = Op::allocate};

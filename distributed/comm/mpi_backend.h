@@ -25,7 +25,7 @@ class MpiBackend : public Backend {
   void launch(const std::shared_ptr<Request>& request) override;
   void wait(Request& request) override;
   std::shared_ptr<Backend> split(int color, int key) override;
-  std::shared_ptr<Storage> allocate(size_t bytes, Category category) override;
+  std::shared_ptr<Storage> allocate(size_t bytes, Category category, Device device) override;
   std::string note() const override { return note_; }
   void abort(const Error& error) override;
 

@@ -1,10 +1,11 @@
 #include "tenon/distributed/comm/process_group.h"
 
-#include <cstring>
 #include <utility>
 
 #include "tenon/core/rank_context.h"
+#include "tenon/core/runtime.h"
 #include "tenon/distributed/comm/backend.h"
+#include "tenon/distributed/comm/device_group.h"
 
 namespace tenon {
 namespace {
@@ -16,8 +17,6 @@ void check_tensor(const char* op, const char* what, const Tensor& tensor) {
   TENON_CHECK(tensor.defined(), op, what, " is undefined, wanted a tensor");
   TENON_CHECK(tensor.is_contiguous(), op, what, " is not contiguous: given ", describe(tensor),
               " with strides ", tensor.strides(), ", wanted a row-major tensor without gaps");
-  TENON_CHECK(tensor.device() == kCpu, op, what, " is not on the cpu: given ", describe(tensor),
-              ", wanted a cpu tensor for this group");
 }
 
 void check_reduction(const char* op, const Tensor& tensor, ReduceOp reduce) {
@@ -65,7 +64,16 @@ void run_alone(const Operation& operation) {
   const void* from = comm::address_of(operation.input);
   void* to = comm::address_of(operation.output);
   if (from == nullptr || from == to) return;
-  std::memcpy(to, from, operation.input.nbytes());
+  copy_bytes(to, operation.output.device(), from, operation.input.device(),
+             operation.input.nbytes());
+}
+
+void check_device(const comm::Backend& backend, const Operation& operation, const Tensor& tensor) {
+  if (!tensor.defined()) return;
+  TENON_CHECK(backend.serves(tensor.device()), name_of(operation.op),
+              "this group does not reach the tensor's device: given ", describe(tensor),
+              ", wanted ", backend.serving(), " (World::use chooses the device)");
+  check_same_device(name_of(operation.op), operation.part(), tensor);
 }
 
 }  // namespace
@@ -74,6 +82,10 @@ int ProcessGroup::rank() const { return backend_ ? backend_->rank() : 0; }
 int ProcessGroup::size() const { return backend_ ? backend_->size() : 1; }
 
 Work ProcessGroup::launch(Operation operation) const {
+  if (backend_) {
+    check_device(*backend_, operation, operation.output);
+    check_device(*backend_, operation, operation.input);
+  }
   // A gather gives a buffer the values of another; whose version it then has is up to the caller.
   if (operation.output.defined() && operation.op != Op::all_gather) {
     operation.output.bump_version();
@@ -152,8 +164,13 @@ ProcessGroup ProcessGroup::split(int color, int key) const {
 }
 
 std::shared_ptr<Storage> ProcessGroup::allocate(size_t bytes, Category category, Device device) {
-  if (!backend_ || device != kCpu) return std::make_shared<Storage>(bytes, device, category);
-  return backend_->allocate(bytes, category);
+  if (!backend_) return std::make_shared<Storage>(bytes, device, category);
+  return backend_->allocate(bytes, category, device);
+}
+
+ProcessGroup ProcessGroup::with_device(Device device) const {
+  if (!backend_ || device == kCpu) return *this;
+  return ProcessGroup(comm::add_device(backend_, device));
 }
 
 std::string ProcessGroup::note() const { return backend_ ? backend_->note() : std::string(); }

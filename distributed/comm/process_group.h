@@ -85,6 +85,9 @@ class ProcessGroup {
   // Collective: memory that this group reduces fastest, a window that the ranks of a node share
   // when there is one. Ordinary memory otherwise; note() says why.
   std::shared_ptr<Storage> allocate(size_t bytes, Category category, Device device = kCpu);
+  // Collective: the same ranks, for tensors on `device` too, this rank's own. Over NCCL where every
+  // rank has a device to itself, otherwise through the host's memory.
+  ProcessGroup with_device(Device device) const;
   // What a program may want to tell its user about this group; empty when nothing.
   std::string note() const;
 

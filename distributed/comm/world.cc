@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tenon/core/rank_context.h"
+#include "tenon/core/runtime.h"
 #include "tenon/distributed/comm/mpi_backend.h"
 
 namespace tenon {
@@ -118,6 +119,7 @@ struct World::Impl {
   std::shared_ptr<comm::MpiRuntime> runtime;
   std::unique_ptr<RankContextScope> scope;
   ProcessGroup group;
+  Device device = kCpu;
 };
 
 World::Impl::Impl(int argc, char** argv) {
@@ -174,7 +176,15 @@ int World::rank() const { return impl_->group.rank(); }
 int World::size() const { return impl_->group.size(); }
 int World::local_rank() const { return impl_->runtime ? impl_->runtime->local_rank() : 0; }
 int World::local_size() const { return impl_->runtime ? impl_->runtime->local_size() : 1; }
-Device World::device() const { return kCpu; }
+Device World::device() const { return impl_->device; }
+
+Device World::use(DeviceType type) {
+  const int count = runtime(type).device_count();
+  impl_->device = {type, type == DeviceType::cpu ? 0 : local_rank() % count};
+  impl_->group = impl_->group.with_device(impl_->device);
+  return impl_->device;
+}
+
 ProcessGroup World::group() const { return impl_->group; }
 
 int run_main(int argc, char** argv, const std::function<int(World&)>& body) {

@@ -23,6 +23,10 @@ class World {
   int size() const;
   int local_rank() const;  // among the ranks of this node
   int local_size() const;
+  // Collective, in front of everything else: this rank's device is number `local rank` of its node
+  // (counted round where ranks share devices), and from now on group() takes tensors on it as well.
+  // An Error says why there is none.
+  Device use(DeviceType type);
   Device device() const;
   ProcessGroup group() const;
 
