@@ -196,6 +196,15 @@ template <class T>
   return grown * detail::power_of_two<T>(parts.n - half);
 }
 
+// exp of a number that is not positive (but for rounding); 0 where the result would be subnormal.
+template <class T>
+[[gnu::always_inline]] TENON_HD inline T exp_not_positive(T x) {
+  constexpr T kLow = sizeof(T) == 4 ? T(-87) : T(-708);
+  const auto parts = detail::split_exp(x < kLow ? kLow : x);  // keeps NaN
+  const T value = (T(1) + detail::expm1_near_0(parts.rest)) * detail::power_of_two<T>(parts.n);
+  return x < kLow ? T(0) : value;
+}
+
 template <class T>
 [[gnu::always_inline]] TENON_HD inline T log(T x) {
   using F = detail::Format<T>;

@@ -135,8 +135,12 @@ def cuda_library(name, srcs = [], kernels = [], hdrs = [], deps = [], libraries 
         tenon_library(
             name = name + variant,
             srcs = srcs + emulated,
-            # Kernels look at the bytes of shared memory as they like.
-            copts = ["-fno-strict-aliasing", "-ffp-contract=off"] + copts,
+            # Kernels look at the bytes of shared memory as they like, and `#pragma unroll` is nvcc's.
+            copts = [
+                "-fno-strict-aliasing",
+                "-ffp-contract=off",
+                "-Wno-unknown-pragmas",
+            ] + copts,
             deps = own + ["//tests/simt:device"],
             **kwargs
         )
