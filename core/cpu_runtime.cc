@@ -42,6 +42,7 @@ class CpuRuntime : public Runtime {
   void copy_async(void* to, const void* from, size_t bytes, Stream) override {
     std::memmove(to, from, bytes);
   }
+  void zero(void* data, size_t bytes, Stream) override { std::memset(data, 0, bytes); }
   void* allocate_pinned(size_t bytes) override { return allocate(0, bytes); }
   void deallocate_pinned(void* data, size_t bytes) override { deallocate(0, data, bytes); }
   Stream create_stream(int, StreamPriority) override { return {kCpu, ++streams_}; }

@@ -36,6 +36,16 @@ Tensor empty_like(const Tensor& like, Category category) {
   return result.as_strided(like.shape(), like.strides());
 }
 
+// The span of memory that the tensor's elements lie in is copied as it is.
+Tensor copied_to(const Tensor& x, Device device) {
+  int64_t last = 0;
+  for (int i = 0; i < x.ndim(); ++i) last += (x.shape()[i] - 1) * x.strides()[i];
+  const int64_t span = x.numel() == 0 ? 0 : last + 1;
+  const Tensor memory = empty({span}, {x.dtype(), device, x.storage()->category()});
+  if (span > 0) copy_bytes(memory.raw_data(), device, x.raw_data(), x.device(), memory.nbytes());
+  return memory.as_strided(x.shape(), x.strides());
+}
+
 namespace detail {
 
 Tensor from_bytes(const void* data, size_t bytes, const Shape& shape, TensorOptions options) {
@@ -69,11 +79,9 @@ Tensor ones(const Shape& shape, TensorOptions options) { return full(shape, 1, o
 
 Tensor zeros(const Shape& shape, TensorOptions options) {
   const Tensor result = empty(shape, options);
-  if (options.device.type == DeviceType::cpu) {
-    std::memset(result.storage()->data(), 0, result.nbytes());
-    return result;
-  }
-  return full(shape, 0, options);
+  runtime(options.device.type)
+      .zero(result.storage()->data(), result.nbytes(), current_stream(options.device));
+  return result;
 }
 
 Tensor arange(int64_t count, TensorOptions options) {

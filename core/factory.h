@@ -19,6 +19,8 @@ struct TensorOptions {
 Tensor empty(const Shape& shape, TensorOptions options = {});
 // Same shape, dtype, device and, if `like` is dense, the same strides.
 Tensor empty_like(const Tensor& like, Category category = Category::activation);
+// The same values and strides in memory of `device`, under the same category; no gradient record.
+Tensor copied_to(const Tensor& x, Device device);
 // The bytes of a row-major tensor set from a list of values in row-major order.
 Tensor from_vector(const std::vector<double>& values, const Shape& shape,
                    TensorOptions options = {});

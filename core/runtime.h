@@ -27,6 +27,7 @@ class Runtime {
   virtual void copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
   // The same without waiting. A host side must be pinned and stay as it is until the copy is done.
   virtual void copy_async(void* to, const void* from, size_t bytes, Stream stream) = 0;
+  virtual void zero(void* data, size_t bytes, Stream stream) = 0;
   virtual void* allocate_pinned(size_t bytes) = 0;
   virtual void deallocate_pinned(void* data, size_t bytes) = 0;
 

@@ -27,7 +27,7 @@ std::vector<std::string> split_lines(const std::string& text) {
 // The texts of all ranks, `longest` bytes each.
 std::vector<std::string> gather_texts(ProcessGroup& group, std::string text, int64_t longest) {
   text.resize(static_cast<size_t>(longest));
-  const TensorOptions bytes{.dtype = DType::u8, .category = Category::other};
+  const TensorOptions bytes{.dtype = DType::u8, .device = kCpu, .category = Category::other};
   const Tensor mine = detail::from_bytes(text.data(), text.size(), {longest}, bytes);
   const Tensor all = empty({longest * group.size()}, bytes);
   group.all_gather(all, mine, kSetup).wait();
@@ -66,8 +66,9 @@ void verify_same_on_all_ranks(const char* op, ProcessGroup group,
   for (const std::string& line : lines) text += line + '\n';
   const std::vector<int64_t> own{static_cast<int64_t>(fnv1a(text)),
                                  static_cast<int64_t>(text.size())};
-  const Tensor all = empty({2 * group.size()}, {.dtype = DType::i64, .category = Category::other});
-  group.all_gather(all, from_data(own, {2}, Category::other), kSetup).wait();
+  const Tensor all =
+      empty({2 * group.size()}, {.dtype = DType::i64, .device = kCpu, .category = Category::other});
+  group.all_gather(all, from_data(own, {2}, Category::other, kCpu), kSetup).wait();
   const auto* values = all.data<int64_t>();
   bool same = true;
   int64_t longest = 1;

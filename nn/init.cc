@@ -61,14 +61,14 @@ void trunc_normal_(const Tensor& x, double mean, double stddev, double low, doub
               ", low ", low, ", high ", high, ", wanted stddev > 0 and low < high");
   const double z_low = (low - mean) / stddev, z_high = (high - mean) / stddev;
   const double p_low = normal_cdf(z_low), p_high = normal_cdf(z_high);
-  const Tensor uniform = empty(x.shape(), {.dtype = DType::f64});
+  const Tensor uniform = empty(x.shape(), {.dtype = DType::f64, .device = kCpu});
   init::uniform_(uniform, p_low, p_high);
   double* const values = uniform.data<double>();
   for (int64_t i = 0; i < uniform.numel(); ++i) {
     values[i] = mean + stddev * normal_quantile(values[i], z_low, z_high);
   }
   const NoGrad no_grad;
-  copy_(x, uniform);
+  copy_(x, copied_to(uniform, x.device()));
 }
 
 void constant_(const Tensor& x, double value) {

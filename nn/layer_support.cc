@@ -9,7 +9,7 @@
 namespace tenon::nn {
 
 Tensor new_parameter(const Shape& shape) {
-  return empty(shape, {default_dtype(), kCpu, Category::parameter});
+  return empty(shape, {default_dtype(), default_device(), Category::parameter});
 }
 
 Tensor new_weight(const Shape& shape) {
@@ -28,7 +28,7 @@ Tensor new_bias(const Tensor& weight, bool with_bias) {
 
 Tensor new_constant(const Shape& shape, double value, bool wanted) {
   if (!wanted) return {};
-  return full(shape, value, {default_dtype(), kCpu, Category::parameter});
+  return full(shape, value, {default_dtype(), default_device(), Category::parameter});
 }
 
 void check_positive(const char* layer, const char* what, int64_t value) {

@@ -33,14 +33,6 @@ void run_hooks(const std::vector<std::shared_ptr<Hook>>& hooks, Module& module,
   for (const auto& hook : copy) (*hook)(module, tensors);
 }
 
-Tensor copied_to(const Tensor& x, Device device) {
-  const Tensor result = empty(x.shape(), {x.dtype(), device, x.storage()->category()});
-  TENON_CHECK(x.is_contiguous(), "module", "cannot move a tensor that is not contiguous: given ",
-              describe(x), " with strides ", x.strides());
-  copy_bytes(result.raw_data(), device, x.raw_data(), x.device(), x.nbytes());
-  return result;
-}
-
 }  // namespace
 
 std::vector<NamedTensor> Module::parameters() const {

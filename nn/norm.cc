@@ -13,7 +13,8 @@ Shape checked_shape(const char* layer, const char* what, int64_t size) {
 
 // Running statistics stay in the dtype that kernels compute statistics in.
 Tensor statistics(int64_t channels, double value) {
-  return full({channels}, value, {compute_dtype(default_dtype()), kCpu, Category::other});
+  return full({channels}, value,
+              {compute_dtype(default_dtype()), default_device(), Category::other});
 }
 
 }  // namespace

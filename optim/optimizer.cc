@@ -169,7 +169,7 @@ std::vector<NamedTensor> Optimizer::state_dict() const {
         result.push_back({state_name(entry.parameter, state_names_[i]), entry.states[i]});
       }
       result.push_back({state_name(entry.parameter, kStep),
-                        from_data<int64_t>({entry.step}, {}, Category::other)});
+                        from_data<int64_t>({entry.step}, {}, Category::other, kCpu)});
     }
   }
   return result;

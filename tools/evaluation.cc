@@ -9,7 +9,7 @@ namespace tenon::tools {
 
 int64_t count_correct(const Tensor& logits, const Tensor& targets) {
   const NoGrad no_grad;
-  const Tensor guesses = argmax(logits.detach(), 1);
+  const Tensor guesses = copied_to(argmax(logits.detach(), 1), kCpu);
   const int64_t* const guess = guesses.data<int64_t>();
   const int64_t* const target = targets.data<int64_t>();
   int64_t correct = 0;
@@ -29,13 +29,15 @@ Evaluation evaluate(Trainable& model, const ImageDataset& data, const ImageForma
     const SamplerStep sample = sampler.next();
     if (sample.local() == 0) continue;
     const ImageBatch images = data.batch(sample.samples, format);
-    const Tensor logits = model.forward_alone(images.images);
-    loss += cross_entropy(logits, images.targets, {.divisor = 1}).item<double>();
+    const Tensor logits = model.forward_alone(to(images.images, default_device()));
+    const Tensor targets = to(images.targets, default_device());
+    loss += cross_entropy(logits, targets, {.divisor = 1}).item<double>();
     correct += count_correct(logits, images.targets);
   }
   model.module().train();
-  const Tensor sums = from_vector({loss, static_cast<double>(correct)}, {2},
-                                  {.dtype = DType::f64, .category = Category::other});
+  const Tensor sums =
+      from_vector({loss, static_cast<double>(correct)}, {2},
+                  {.dtype = DType::f64, .device = kCpu, .category = Category::other});
   group.all_reduce(sums, ReduceOp::sum, {.tag = "eval"}).wait();
   const double* const sum = sums.data<double>();
   return {sum[0] / static_cast<double>(data.size()), static_cast<int64_t>(sum[1]), data.size()};

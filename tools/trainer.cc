@@ -9,6 +9,7 @@
 #include "tenon/autograd/ops.h"
 #include "tenon/core/factory.h"
 #include "tenon/core/rank_context.h"
+#include "tenon/core/runtime.h"
 #include "tenon/optim/clip.h"
 #include "tenon/tools/rank_random.h"
 
@@ -30,6 +31,7 @@ Trainer::Trainer(const World& world, const TrainingOptions& options, const Image
     : options_(options),
       task_(task),
       group_(world.group()),
+      device_(world.device()),
       format_(format_of(options, task.train)),
       sampler_(task.train.size(), {.batch = options.batch * options.accumulate,
                                    .rank = world.rank(),
@@ -40,6 +42,7 @@ Trainer::Trainer(const World& world, const TrainingOptions& options, const Image
       log_(open_log(options, world.rank() == 0)),
       progress_(last_step_,
                 (last_step_ + sampler_.steps_per_epoch() - 1) / sampler_.steps_per_epoch()) {
+  set_default_device(device_);
   seed(options.seed);
   Parallelism parallelism{group_, {}};
   if (options.parallel == "ddp") parallelism.ddp = DdpOptions{.bucket_bytes = options.bucket_bytes};
@@ -89,6 +92,7 @@ void Trainer::introduce() {
           group_.size() == 1 ? " rank x " : " ranks x ", options_.threads,
           options_.threads == 1 ? " thread" : " threads", ", ", task_.train.size(),
           " training images, ", sampler_.steps_per_epoch(), " steps an epoch"));
+  if (device_ != kCpu) say(runtime(device_.type).describe(device_.index));
   if (const std::string note = group_.note(); !note.empty()) say(note);
   log_.write("start", {{"config", to_json(options_)},
                        {"ranks", group_.size()},
@@ -146,8 +150,9 @@ void Trainer::train_step() {
   record.traffic = {after.calls - before.calls, after.bytes - before.bytes};
   update(record);
   report_pending();
-  const Tensor sums = from_vector({totals[0] / group_.size(), totals[1]}, {2},
-                                  {.dtype = DType::f64, .category = Category::other});
+  const Tensor sums =
+      from_vector({totals[0] / group_.size(), totals[1]}, {2},
+                  {.dtype = DType::f64, .device = kCpu, .category = Category::other});
   Work work = group_.all_reduce(sums, ReduceOp::sum, {.tag = "log"});
   record.clock.lap(Phase::optimizer);
   pending_ = Pending{std::move(record), sums, std::move(work)};
@@ -172,8 +177,9 @@ void Trainer::accumulate_gradients(const SamplerStep& sample, PhaseClock& clock,
     const auto end = sample.samples.begin() + sample.local() * (pass + 1) / passes;
     const ImageBatch batch = task_.train.batch({begin, end}, format_);
     clock.lap(Phase::data);
-    const Tensor logits = model_->forward(batch.images);
-    const Tensor loss = cross_entropy(logits, batch.targets, {.divisor = divisor});
+    const Tensor targets = to(batch.targets, device_);
+    const Tensor logits = model_->forward(to(batch.images, device_));
+    const Tensor loss = cross_entropy(logits, targets, {.divisor = divisor});
     totals[0] += loss.item<double>();
     totals[1] += static_cast<double>(count_correct(logits, batch.targets));
     clock.lap(Phase::forward);

@@ -62,6 +62,7 @@ class Trainer {
   const TrainingOptions options_;
   const ImageTask& task_;
   ProcessGroup group_;
+  const Device device_;
   std::unique_ptr<Trainable> model_;
   std::unique_ptr<Optimizer> optimizer_;
   ImageFormat format_;

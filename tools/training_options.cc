@@ -26,7 +26,7 @@ void add_model_flags(CommandLine& line, TrainingOptions& options,
       ->check(CLI::Validator(CLI::Range(0.0, 0.999)));
   line.add_choice("--dtype", options.dtype, {"f64", "f32", "bf16"},
                   "Precision; bf16 computes in bf16 and keeps parameters in f32");
-  line.add_choice("--device", options.device, {"cpu"}, "Where to compute");
+  line.add_choice("--device", options.device, {"cpu", "cuda"}, "Where to compute");
   line.heading("Ranks");
   line.add_choice("--parallel", options.parallel, {"none", "ddp"},
                   "How ranks share the work; none is for a single rank");
@@ -137,7 +137,7 @@ void add_training_flags(CommandLine& line, TrainingOptions& options,
   add_output_flags(line, options);
 }
 
-void resolve(TrainingOptions& options, const World& world) {
+void resolve(TrainingOptions& options, World& world) {
   const auto usage = [](const std::string& text) { throw Error(text, ErrorKind::usage); };
   if (options.parallel == "none" && world.size() > 1) {
     usage(str("[flags] --parallel none is for a single rank: given ", world.size(),
@@ -153,6 +153,7 @@ void resolve(TrainingOptions& options, const World& world) {
   if (!options.epochs && options.max_steps == 0) options.epochs = options.default_epochs;
   if (!options.lr) options.lr = default_lr(options.optimizer);
   options.threads = use_threads(options.threads, world);
+  if (options.device == "cuda") world.use(DeviceType::cuda);
 }
 
 Json to_json(const TrainingOptions& options) {

@@ -64,7 +64,7 @@ void add_training_flags(CommandLine& line, TrainingOptions& options,
 
 // Fills in what depends on other flags and on the world; a combination that makes no sense is a
 // usage Error. Sets this rank's threads.
-void resolve(TrainingOptions& options, const World& world);
+void resolve(TrainingOptions& options, World& world);
 
 // All options as the start line of the log holds them.
 Json to_json(const TrainingOptions& options);

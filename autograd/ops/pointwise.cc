@@ -166,6 +166,16 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   });
 }
 
+Tensor to(const Tensor& x, Device device) {
+  if (x.device() == device) return x;
+  const Device from = x.device();
+  const Tensor y = copied_to(x, device);
+  if (!is_floating(x.dtype())) return y;
+  return record("to", y, {x}, [from](const Tensor& grad, GradSinks& into) {
+    if (into[0].needed()) into[0].add(copied_to(grad, from));
+  });
+}
+
 Tensor to(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   const DeviceType device = x.device().type;

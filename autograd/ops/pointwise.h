@@ -52,6 +52,8 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 // Another dtype; the gradient is cast back. The same dtype returns x itself.
 Tensor to(const Tensor& x, DType dtype);
+// On another device; x itself when it is there. The gradient goes back.
+Tensor to(const Tensor& x, Device device);
 
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }

@@ -72,6 +72,10 @@ class CudaRuntime : public Runtime {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle_of(stream)), "copy",
           "cudaMemcpyAsync");
   }
+  void zero(void* data, size_t bytes, Stream stream) override {
+    select(stream.device.index);
+    check(cudaMemsetAsync(data, 0, bytes, handle_of(stream)), "zero", "cudaMemsetAsync");
+  }
   void* allocate_pinned(size_t bytes) override {
     void* data = nullptr;
     check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "memory", "cudaHostAlloc");

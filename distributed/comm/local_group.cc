@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tenon/core/rank_context.h"
+#include "tenon/core/runtime.h"
 #include "tenon/distributed/comm/backend.h"
 #include "tenon/distributed/comm/local_run.h"
 #include "tenon/distributed/comm/peer_memory.h"
@@ -121,6 +122,13 @@ std::pair<std::string, ErrorKind> describe_exception() {
   }
 }
 
+// Ranks of a caller that works on a CUDA device have one each, as far as there are enough.
+Device device_of(int rank) {
+  const Device device = default_device();
+  if (device == kCpu) return kCpu;
+  return {device.type, rank % runtime(device.type).device_count()};
+}
+
 void run_rank(const std::shared_ptr<LocalRoom>& room, int rank, RankContext& context,
               const std::function<void(ProcessGroup)>& body, const DelayFunction& delay) {
   const RankContextScope scope(context);
@@ -130,7 +138,7 @@ void run_rank(const std::shared_ptr<LocalRoom>& room, int rank, RankContext& con
     } else {
       const auto backend = std::make_shared<LocalBackend>(room, rank);
       backend->set_delay(delay);
-      body(ProcessGroup(backend));
+      body(ProcessGroup(backend).with_device(context.device));
     }
   } catch (...) {
     const auto [text, kind] = describe_exception();
@@ -156,6 +164,7 @@ void run_ranks(int ranks, const std::function<void(ProcessGroup)>& body,
     contexts.push_back(std::make_unique<RankContext>(rank, ranks));
     contexts.back()->threads = 1;
     contexts.back()->seed(options.seed);
+    contexts.back()->device = comm::device_of(rank);
   }
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {

@@ -187,7 +187,7 @@ void DdpReducer::rebuild_in_arrival_order() {
     }
   }
   const Tensor shared = from_data(std::vector<int64_t>(order.begin(), order.end()),
-                                  {static_cast<int64_t>(order.size())}, Category::other);
+                                  {static_cast<int64_t>(order.size())}, Category::other, kCpu);
   group_.broadcast(shared, 0, kSetup).wait();
   const auto* values = shared.data<int64_t>();
   make_plan(std::vector<size_t>(values, values + order.size()));
@@ -285,7 +285,7 @@ void DdpReducer::fill_in_missing() {
 // Parameters that no rank used keep no gradient, so that an optimizer leaves them alone.
 void DdpReducer::settle_unused(const std::vector<bool>& present) {
   std::vector<int64_t> used(present.begin(), present.end());
-  const Tensor map = from_data(used, {static_cast<int64_t>(used.size())}, Category::other);
+  const Tensor map = from_data(used, {static_cast<int64_t>(used.size())}, Category::other, kCpu);
   if (group_.size() > 1) {
     group_.all_reduce(map, ReduceOp::max, {.tag = "ddp_unused"}).wait();
   }

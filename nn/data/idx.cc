@@ -118,7 +118,7 @@ Tensor read_idx(const std::string& path, int dims) {
     }
   }
   file.check_end();
-  return from_data(values, shape, Category::other);
+  return from_data(values, shape, Category::other, kCpu);
 }
 
 }  // namespace tenon
