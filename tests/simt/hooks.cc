@@ -1,0 +1,7 @@
+#include "tenon/tests/simt/hooks.h"
+
+namespace simt {
+
+Hooks hooks;
+
+}  // namespace simt
