@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "tenon/kernels/cpu/conv_layout.h"
+#include "tenon/kernels/conv_layout.h"
 #include "tenon/kernels/cpu/conv_pointwise.h"
 #include "tenon/kernels/cpu/eigen_conv.h"
 #include "tenon/kernels/cpu/onednn_conv.h"

@@ -1,7 +1,7 @@
 #include "tenon/kernels/cpu/conv_pointwise.h"
 
+#include "tenon/kernels/conv_layout.h"
 #include "tenon/kernels/copy.h"
-#include "tenon/kernels/cpu/conv_layout.h"
 
 namespace tenon::kernels {
 namespace {

@@ -3,8 +3,8 @@
 #include "tenon/core/dispatch_dtype.h"
 #include "tenon/core/factory.h"
 #include "tenon/core/parallel.h"
+#include "tenon/kernels/conv_layout.h"
 #include "tenon/kernels/copy.h"
-#include "tenon/kernels/cpu/conv_layout.h"
 #include "tenon/kernels/cpu/eigen_gemm.h"
 #include "tenon/kernels/pointwise.h"
 

@@ -1,7 +1,7 @@
 // Matrix products through Eigen: for f64, and for f32 where oneDNN is missing.
 #pragma once
 
-#include "tenon/kernels/cpu/matmul_problem.h"
+#include "tenon/kernels/matmul_problem.h"
 
 namespace tenon::kernels {
 

@@ -1,31 +1,16 @@
 #include "tenon/kernels/matmul.h"
 
 #include "tenon/core/factory.h"
+#include "tenon/kernels/conv_layout.h"
 #include "tenon/kernels/copy.h"
-#include "tenon/kernels/cpu/conv_layout.h"
 #include "tenon/kernels/cpu/eigen_gemm.h"
-#include "tenon/kernels/cpu/matmul_problem.h"
 #include "tenon/kernels/cpu/onednn_matmul.h"
 #include "tenon/kernels/cpu/onednn_support.h"
+#include "tenon/kernels/matmul_problem.h"
 #include "tenon/kernels/pointwise.h"
 
 namespace tenon::kernels {
 namespace {
-
-// A row-major copy in `dtype`; batch dimensions that repeat stay repeated.
-Tensor packed(const Tensor& matrices, DType dtype) {
-  Shape shape = matrices.shape();
-  for (int i = 0; i < shape.size() - 2; ++i) {
-    if (matrices.strides()[i] == 0) shape[i] = 1;
-  }
-  Tensor copied = empty(shape, {dtype, kCpu, Category::other});
-  copy(DeviceType::cpu, matrices.as_strided(shape, matrices.strides()), copied);
-  Strides strides = copied.strides();
-  for (int i = 0; i < shape.size() - 2; ++i) {
-    if (shape[i] == 1) strides[i] = 0;
-  }
-  return copied.as_strided(matrices.shape(), strides);
-}
 
 void run(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilogue& epilogue) {
   MatmulProblem problem = describe_matmul(a, b, out, epilogue);
@@ -56,25 +41,16 @@ DType working_dtype(DType dtype, int64_t k) {
   return k > 0 && onednn::supports(dtype) ? dtype : DType::f32;
 }
 
-bool rows_are_contiguous(const Tensor& out) {
-  const int rank = out.ndim();
-  return is_matmul_operand(out) && (out.dim(-1) <= 1 || out.strides()[rank - 1] == 1);
-}
-
 void matmul_cpu(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilogue& epilogue) {
-  TENON_CHECK(is_floating(a.dtype()), "matmul", "unsupported dtype: given ", a.dtype(),
-              ", wanted one of f32, f64, f16, bf16");
-  check_same_dtype("matmul", a, b);
-  TENON_CHECK(out.dtype() == a.dtype() || out.dtype() == compute_dtype(a.dtype()), "matmul",
-              "unsupported dtype of the result: given ", out.dtype(), " for inputs in ", a.dtype());
+  check_matmul_dtypes(a, b, out);
   const DType dtype = working_dtype(a.dtype(), a.dim(-1));
   auto fits = [dtype](const Tensor& tensor) {
     return tensor.dtype() == dtype && is_matmul_operand(tensor);
   };
   const Tensor left = repeat_together(a, b) ? to_row_major(a, dtype)
                       : fits(a)             ? a
-                                            : packed(a, dtype);
-  const Tensor right = fits(b) ? b : packed(b, dtype);
+                                            : pack_matrices(a, dtype);
+  const Tensor right = fits(b) ? b : pack_matrices(b, dtype);
   MatmulEpilogue applied = epilogue;
   Tensor bias;
   if (epilogue.bias != nullptr) {
@@ -88,7 +64,7 @@ void matmul_cpu(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilo
     applied.bias = &bias;
   }
   const bool direct =
-      (out.dtype() == dtype || out.dtype() == compute_dtype(dtype)) && rows_are_contiguous(out);
+      (out.dtype() == dtype || out.dtype() == compute_dtype(dtype)) && is_matmul_result(out);
   if (direct) return run(left, right, out, applied);
   Tensor result = empty(out.shape(), {compute_dtype(dtype), kCpu, Category::other});
   if (epilogue.accumulate) copy(DeviceType::cpu, out, result);

@@ -1,7 +1,7 @@
 // Matrix products through oneDNN: f32 and, where the processor has it, bf16.
 #pragma once
 
-#include "tenon/kernels/cpu/matmul_problem.h"
+#include "tenon/kernels/matmul_problem.h"
 
 namespace tenon::kernels::onednn {
 

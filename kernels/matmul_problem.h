@@ -1,5 +1,5 @@
-// A matrix product with everything but numbers and addresses stripped off, so that oneDNN and
-// Eigen get the same, simplest form: batch dimensions merged, rows of a batch joined into one
+// A matrix product with everything but numbers and addresses stripped off, so that every
+// library gets the same, simplest form: batch dimensions merged, rows of a batch joined into one
 // matrix where strides allow, every operand with unit stride in one of its two dimensions.
 #pragma once
 
@@ -38,9 +38,17 @@ struct MatmulProblem {
   }
 };
 
+// The dtypes of inputs and result are ones that a product has.
+void check_matmul_dtypes(const Tensor& a, const Tensor& b, const Tensor& out);
+
 // Whether the last two dimensions can be described as a MatmulOperand.
 bool is_matmul_operand(const Tensor& matrices);
-// The tensors must be such operands, `out` with contiguous rows.
+// Whether it is one with contiguous rows.
+bool is_matmul_result(const Tensor& out);
+// A row-major copy in `dtype`; batch dimensions that repeat stay repeated.
+Tensor pack_matrices(const Tensor& matrices, DType dtype);
+
+// a and b must be operands, `out` a result.
 MatmulProblem describe_matmul(const Tensor& a, const Tensor& b, const Tensor& out,
                               const MatmulEpilogue& epilogue);
 

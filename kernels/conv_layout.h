@@ -8,7 +8,7 @@ namespace tenon::kernels {
 
 // Strides of N H W C order; dimensions of size 1 may have any stride.
 bool is_channels_last(const Tensor& image);
-Tensor empty_channels_last(const Shape& shape, DType dtype);
+Tensor empty_channels_last(const Shape& shape, DType dtype, Device device);
 // The tensor itself if it has layout and dtype, else a copy that has.
 Tensor to_channels_last(const Tensor& image, DType dtype);
 Tensor to_row_major(const Tensor& tensor, DType dtype);

@@ -1,4 +1,10 @@
-#include "tenon/kernels/cpu/matmul_problem.h"
+#include "tenon/kernels/matmul_problem.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tenon/core/factory.h"
+#include "tenon/kernels/copy.h"
 
 namespace tenon::kernels {
 namespace {
@@ -64,7 +70,35 @@ bool join_rows(MatmulProblem& problem) {
 
 }  // namespace
 
+void check_matmul_dtypes(const Tensor& a, const Tensor& b, const Tensor& out) {
+  TENON_CHECK(is_floating(a.dtype()), "matmul", "unsupported dtype: given ", a.dtype(),
+              ", wanted one of f32, f64, f16, bf16");
+  check_same_dtype("matmul", a, b);
+  TENON_CHECK(out.dtype() == a.dtype() || out.dtype() == compute_dtype(a.dtype()), "matmul",
+              "unsupported dtype of the result: given ", out.dtype(), " for inputs in ", a.dtype());
+}
+
 bool is_matmul_operand(const Tensor& matrices) { return matrix_strides(matrices).second != 0; }
+
+bool is_matmul_result(const Tensor& out) {
+  const int rank = out.ndim();
+  return is_matmul_operand(out) && (out.dim(-1) <= 1 || out.strides()[rank - 1] == 1);
+}
+
+Tensor pack_matrices(const Tensor& matrices, DType dtype) {
+  Shape shape = matrices.shape();
+  for (int i = 0; i < shape.size() - 2; ++i) {
+    if (matrices.strides()[i] == 0) shape[i] = 1;
+  }
+  const Device device = matrices.device();
+  Tensor copied = empty(shape, {dtype, device, Category::other});
+  copy(device.type, matrices.as_strided(shape, matrices.strides()), copied);
+  Strides strides = copied.strides();
+  for (int i = 0; i < shape.size() - 2; ++i) {
+    if (shape[i] == 1) strides[i] = 0;
+  }
+  return copied.as_strided(matrices.shape(), strides);
+}
 
 MatmulProblem describe_matmul(const Tensor& a, const Tensor& b, const Tensor& out,
                               const MatmulEpilogue& epilogue) {
