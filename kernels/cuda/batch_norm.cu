@@ -232,8 +232,8 @@ void sum_channels(const char* op, std::initializer_list<const Tensor*> operands,
                   const Source& source, const Finish& finish) {
   bool aligned = true;
   for (const Tensor* operand : operands) aligned = aligned && is_aligned(*operand);
-  reduce(op, (*operands.begin())->device(), LoopPlan::over(kChannelAxis, operands),
-         LoopPlan::over(~kChannelAxis, operands), aligned, source, finish);
+  reduce<true>(op, (*operands.begin())->device(), LoopPlan::over(kChannelAxis, operands),
+               LoopPlan::over(~kChannelAxis, operands), aligned, source, finish);
 }
 
 template <class C>

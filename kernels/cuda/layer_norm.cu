@@ -188,10 +188,10 @@ void layer_norm_backward_cuda(const Tensor& x, const Tensor* gamma, const Tensor
     using C = Compute<T>;
     if (dx != nullptr && x.numel() > 0) input_gradient<T>(x, gamma, mean, rstd, dy, *dx);
     if (dgamma == nullptr && dbeta == nullptr) return;
-    reduce(op, x.device(), LoopPlan::over(2, {&x, &dy}), LoopPlan::over(1, {&x, &dy}),
-           is_aligned(x) && is_aligned(dy),
-           ParameterSource<T>{x.data<T>(), dy.data<T>(), mean.data<C>(), rstd.data<C>()},
-           ParameterFinish{AnyList(dgamma), AnyList(dbeta), accumulate});
+    reduce<true>(op, x.device(), LoopPlan::over(2, {&x, &dy}), LoopPlan::over(1, {&x, &dy}),
+                 is_aligned(x) && is_aligned(dy),
+                 ParameterSource<T>{x.data<T>(), dy.data<T>(), mean.data<C>(), rstd.data<C>()},
+                 ParameterFinish{AnyList(dgamma), AnyList(dbeta), accumulate});
   });
 }
 

@@ -35,6 +35,10 @@ inline int power_of_two_from(int64_t value, int most) {
   return result;
 }
 
+struct NoFinish {
+  template <class Value>
+  __device__ void operator()(int64_t, const Value&) const {}
+};
 template <int N>
 struct Reduction {
   Walk<N> kept;
@@ -113,7 +117,7 @@ __global__ void __launch_bounds__(kRowBlock)
     }
     total = thread.reduce(total, op, Source::identity());
     if (!exists || thread.rank != 0) return;
-    if (job.splits == 1) {
+    if (partials == nullptr) {
       finish(kept, total);
     } else {
       partials[task] = total;
@@ -150,7 +154,7 @@ __global__ void __launch_bounds__(kMaxColumnThreads)
   for (int j = 0; j < V; ++j) {
     const Value total = column_reduce(totals[j], op);
     if (!exists || threadIdx.y != 0) continue;
-    if (job.splits == 1) {
+    if (partials == nullptr) {
       finish(kept + j, total);
     } else {
       partials[blockIdx.y * job.kept.count + kept + j] = total;
@@ -175,8 +179,9 @@ __global__ void __launch_bounds__(kMaxColumnThreads)
   if (kept < count && threadIdx.y == 0) finish(kept, total);
 }
 
-// `aligned`: the data of all operands begins at a multiple of 16 bytes.
-template <class Source, class Finish>
+// `aligned`: the data of all operands begins at a multiple of 16 bytes. With `apart` a large Finish
+// is compiled into the second kernel alone, which then always runs.
+template <bool apart = false, class Source, class Finish>
 void reduce(const char* op, Device device, const LoopPlan& kept, const LoopPlan& reduced,
             bool aligned, const Source& source, const Finish& finish) {
   using Value = typename Source::Value;
@@ -185,13 +190,21 @@ void reduce(const char* op, Device device, const LoopPlan& kept, const LoopPlan&
   const cudaStream_t stream = tenon::cuda::stream_of(device);
   const auto run = [&]<int V>() {
     job.lay_out(V);
-    const int64_t partials = job.splits == 1 ? 0 : job.splits * kept.count;
+    const bool joins = apart || job.splits > 1;
+    const int64_t partials = joins ? job.splits * kept.count : 0;
     const tenon::cuda::Scratch scratch(device, static_cast<size_t>(partials) * sizeof(Value));
-    Value* const data = scratch.template data<Value>();
-    const auto kernel =
-        job.by_rows ? reduce_rows<Source, Finish, V> : reduce_columns<Source, Finish, V>;
-    simt::launch(op, kernel, job.grid, job.block, 0, stream, source, finish, job, data);
-    if (job.splits == 1) return;
+    Value* const data = joins ? scratch.template data<Value>() : nullptr;
+    const auto start = [&]<class Last>(const Last& last) {
+      const auto kernel =
+          job.by_rows ? reduce_rows<Source, Last, V> : reduce_columns<Source, Last, V>;
+      simt::launch(op, kernel, job.grid, job.block, 0, stream, source, last, job, data);
+    };
+    if constexpr (apart) {
+      start(NoFinish());
+    } else {
+      start(finish);
+    }
+    if (!joins) return;
     const int width = power_of_two_from(kept.count, kWarp);
     const int height = power_of_two_from(job.splits, kMaxColumnThreads / width);
     simt::launch(op, join_splits<Value, typename Source::Op, Finish>,
