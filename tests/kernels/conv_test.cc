@@ -1,4 +1,5 @@
 #include "tenon/kernels/conv.h"
+#include "tenon/tests/support/device.h"
 
 #include <catch2/catch.hpp>
 
@@ -99,8 +100,8 @@ TEST_CASE("conv2d agrees with the naive convolution") {
     const Tensor weight = random_tensor(c.weight(), dtype, 2);
     const Tensor bias = random_tensor({c.k}, dtype, 3);
     Tensor y = laid_out(random_tensor(c.y(), dtype, 4), layout);
-    kernels::conv2d(DeviceType::cpu, laid_out(x, layout), weight, with_bias ? &bias : nullptr, y,
-                    c.params, activation);
+    kernels::conv2d(testing::device_type(), laid_out(x, layout), weight,
+                    with_bias ? &bias : nullptr, y, c.params, activation);
 
     const auto from = x.to_vector(), kernel = weight.to_vector(), added = bias.to_vector();
     std::vector<double> wanted(static_cast<size_t>(c.y().numel()));
@@ -125,8 +126,8 @@ TEST_CASE("conv2d_backward_input agrees with the naive gradient") {
     Tensor dx = laid_out(random_tensor(c.x(), dtype, 3), layout);
     std::vector<double> wanted(static_cast<size_t>(c.x().numel()));
     if (accumulate) wanted = dx.to_vector();
-    kernels::conv2d_backward_input(DeviceType::cpu, laid_out(dy, layout), weight, dx, c.params,
-                                   accumulate);
+    kernels::conv2d_backward_input(testing::device_type(), laid_out(dy, layout), weight, dx,
+                                   c.params, accumulate);
     const auto from = dy.to_vector(), kernel = weight.to_vector();
     c.for_each_product(
         [&](size_t xi, size_t wi, size_t yi) { wanted[xi] += from[yi] * kernel[wi]; });
@@ -151,8 +152,9 @@ TEST_CASE("conv2d_backward_weight agrees with the naive gradient") {
     std::vector<double> wanted_bias(static_cast<size_t>(c.k));
     if (accumulate) wanted = dweight.to_vector();
     if (accumulate_bias) wanted_bias = dbias.to_vector();
-    kernels::conv2d_backward_weight(DeviceType::cpu, laid_out(x, layout), laid_out(dy, layout),
-                                    dweight, &dbias, c.params, accumulate, accumulate_bias);
+    kernels::conv2d_backward_weight(testing::device_type(), laid_out(x, layout),
+                                    laid_out(dy, layout), dweight, &dbias, c.params, accumulate,
+                                    accumulate_bias);
     const auto from = x.to_vector(), gradient = dy.to_vector();
     c.for_each_product(
         [&](size_t xi, size_t wi, size_t yi) { wanted[wi] += from[xi] * gradient[yi]; });
@@ -174,8 +176,8 @@ TEST_CASE("conv2d_backward_weight works without a bias and into a strided gradie
   Tensor dweight = channels_last(random_tensor(c.weight(), dtype, 3));
   std::vector<double> wanted(static_cast<size_t>(dweight.numel()));
   if (accumulate) wanted = dweight.to_vector();
-  kernels::conv2d_backward_weight(DeviceType::cpu, x, dy, dweight, nullptr, c.params, accumulate,
-                                  false);
+  kernels::conv2d_backward_weight(testing::device_type(), x, dy, dweight, nullptr, c.params,
+                                  accumulate, false);
   const auto from = x.to_vector(), gradient = dy.to_vector();
   c.for_each_product(
       [&](size_t xi, size_t wi, size_t yi) { wanted[wi] += from[xi] * gradient[yi]; });
@@ -187,7 +189,7 @@ TEST_CASE("conv2d with relu keeps NaN visible") {
   x.data<float>()[0] = NAN;
   const Tensor weight = ones({3, 2, 2, 2});
   Tensor y = empty({1, 3, 3, 3});
-  kernels::conv2d(DeviceType::cpu, x, weight, nullptr, y, {}, Activation::relu);
+  kernels::conv2d(testing::device_type(), x, weight, nullptr, y, {}, Activation::relu);
   CHECK(std::isnan(y.to_vector()[0]));
   CHECK(y.to_vector()[1] == 0);
 }
@@ -196,13 +198,14 @@ TEST_CASE("convolution refuses dtypes it cannot compute in") {
   const Tensor x = zeros({1, 1, 3, 3}, {.dtype = DType::i32});
   Tensor y = zeros({1, 1, 3, 3}, {.dtype = DType::i32});
   Tensor weight = zeros({1, 1, 1, 1}, {.dtype = DType::i32});
-  CHECK_THROWS_WITH(kernels::conv2d(DeviceType::cpu, x, weight, nullptr, y, {}, Activation::none),
-                    Catch::Contains("[conv2d] unsupported dtype: given i32"));
-  CHECK_THROWS_WITH(kernels::conv2d_backward_input(DeviceType::cpu, x, weight, y, {}, false),
-                    Catch::Contains("[conv2d_backward_input] unsupported dtype"));
   CHECK_THROWS_WITH(
-      kernels::conv2d_backward_weight(DeviceType::cpu, x, y, weight, nullptr, {}, false, false),
-      Catch::Contains("[conv2d_backward_weight] unsupported dtype"));
+      kernels::conv2d(testing::device_type(), x, weight, nullptr, y, {}, Activation::none),
+      Catch::Contains("[conv2d] unsupported dtype: given i32"));
+  CHECK_THROWS_WITH(kernels::conv2d_backward_input(testing::device_type(), x, weight, y, {}, false),
+                    Catch::Contains("[conv2d_backward_input] unsupported dtype"));
+  CHECK_THROWS_WITH(kernels::conv2d_backward_weight(testing::device_type(), x, y, weight, nullptr,
+                                                    {}, false, false),
+                    Catch::Contains("[conv2d_backward_weight] unsupported dtype"));
 }
 
 }  // namespace tenon

@@ -1,4 +1,5 @@
 #include "tenon/kernels/copy.h"
+#include "tenon/tests/support/device.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -23,7 +24,7 @@ TEST_CASE("copy converts between all dtypes") {
       const auto from_type = static_cast<DType>(from), to_type = static_cast<DType>(to);
       const Tensor x = from_vector(values, {5}, {.dtype = from_type});
       Tensor y = empty({5}, {.dtype = to_type});
-      kernels::copy(DeviceType::cpu, x, y);
+      kernels::copy(testing::device_type(), x, y);
       const Tensor wanted = from_vector(x.to_vector(), {5}, {.dtype = to_type});
       INFO(from_type << " to " << to_type);
       CHECK(y.to_vector() == wanted.to_vector());
@@ -43,7 +44,7 @@ TEST_CASE("copy works between all layouts") {
           const Tensor x = make_tensor(values, shape, dtype, from);
           for (const DType out : {dtype, DType::f32}) {
             Tensor y = make_tensor(std::vector<double>(values.size(), 9), shape, out, to);
-            kernels::copy(DeviceType::cpu, x, y);
+            kernels::copy(testing::device_type(), x, y);
             INFO(describe(x) << " " << name_of(from) << " to " << name_of(to));
             CHECK(y.to_vector() == x.to_vector());
           }
@@ -56,7 +57,7 @@ TEST_CASE("copy works between all layouts") {
 TEST_CASE("copy leaves the elements between those of a strided tensor alone") {
   Tensor memory = zeros({20});
   Tensor spaced = memory.as_strided({10}, {2});
-  kernels::copy(DeviceType::cpu, ones({10}), spaced);
+  kernels::copy(testing::device_type(), ones({10}), spaced);
   double sum = 0;
   for (const double value : memory.to_vector()) sum += value;
   CHECK(sum == 10);
@@ -68,12 +69,12 @@ TEST_CASE("fill sets every element in every layout and dtype") {
       if (layout == Layout::repeated) continue;
       const Shape shape{2, 3, 4, 5};
       Tensor x = make_tensor(std::vector<double>(120, 0), shape, static_cast<DType>(type), layout);
-      kernels::fill(DeviceType::cpu, x, 1);
+      kernels::fill(testing::device_type(), x, 1);
       CHECK(x.to_vector() == std::vector<double>(120, 1));
     }
   }
   Tensor none = empty({0});
-  kernels::fill(DeviceType::cpu, none, 1);
+  kernels::fill(testing::device_type(), none, 1);
 }
 
 }  // namespace tenon

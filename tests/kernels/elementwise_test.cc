@@ -8,6 +8,7 @@
 #include "tenon/kernels/copy.h"
 #include "tenon/kernels/optimizer.h"
 #include "tenon/kernels/pointwise.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/random_tensor.h"
 
 namespace tenon {
@@ -25,7 +26,7 @@ using Kernel = std::function<void(const std::vector<Tensor>& in, Tensor& out)>;
 
 Tensor clone(const Tensor& x) {
   Tensor result = empty(x.shape(), {.dtype = x.dtype()});
-  copy(DeviceType::cpu, x, result);
+  copy(testing::device_type(), x, result);
   return result;
 }
 
@@ -70,12 +71,12 @@ TEST_CASE("a slice of a unary kernel's result is its result on the slice") {
     const Tensor old = random_tensor({kWhole}, dtype, 3);
     for_each_op(UnaryOps{}, [&]<class Op>() {
       check_slices(Op::name, dtype, {x}, old, [](const std::vector<Tensor>& in, Tensor& out) {
-        Unary<Op>::forward(DeviceType::cpu, in[0], out, kParams);
+        Unary<Op>::forward(testing::device_type(), in[0], out, kParams);
       });
       for (const bool add : {false, true}) {
         check_slices(Op::name, dtype, {x, dy}, old,
                      [add](const std::vector<Tensor>& in, Tensor& out) {
-                       Unary<Op>::backward(DeviceType::cpu, in[0], in[1], out, kParams, add);
+                       Unary<Op>::backward(testing::device_type(), in[0], in[1], out, kParams, add);
                      });
       }
     });
@@ -89,20 +90,20 @@ TEST_CASE("a slice of a binary kernel's result is its result on the slice") {
     const Tensor flags = zeros({kWhole}, {.dtype = DType::boolean});
     for_each_op(BinaryOps{}, [&]<class Op>() {
       check_slices(Op::name, dtype, {a, b}, old, [](const std::vector<Tensor>& in, Tensor& out) {
-        Binary<Op>::forward(DeviceType::cpu, in[0], in[1], out);
+        Binary<Op>::forward(testing::device_type(), in[0], in[1], out);
       });
-      check_slices(Op::name, dtype, {a, b, dy}, old,
-                   [](const std::vector<Tensor>& in, Tensor& out) {
-                     Binary<Op>::backward(DeviceType::cpu, in[0], in[1], in[2], &out, nullptr);
-                   });
-      check_slices(Op::name, dtype, {a, b, dy}, old,
-                   [](const std::vector<Tensor>& in, Tensor& out) {
-                     Binary<Op>::backward(DeviceType::cpu, in[0], in[1], in[2], nullptr, &out);
-                   });
+      check_slices(
+          Op::name, dtype, {a, b, dy}, old, [](const std::vector<Tensor>& in, Tensor& out) {
+            Binary<Op>::backward(testing::device_type(), in[0], in[1], in[2], &out, nullptr);
+          });
+      check_slices(
+          Op::name, dtype, {a, b, dy}, old, [](const std::vector<Tensor>& in, Tensor& out) {
+            Binary<Op>::backward(testing::device_type(), in[0], in[1], in[2], nullptr, &out);
+          });
     });
     for_each_op(ComparisonOps{}, [&]<class Op>() {
       check_slices(Op::name, dtype, {a, b}, flags, [](const std::vector<Tensor>& in, Tensor& out) {
-        Comparison<Op>::forward(DeviceType::cpu, in[0], in[1], out);
+        Comparison<Op>::forward(testing::device_type(), in[0], in[1], out);
       });
     });
   }
@@ -113,16 +114,17 @@ TEST_CASE("a slice of where, accumulate and scale is their result on the slice")
     const Tensor a = random_tensor({kWhole}, dtype, 1), b = random_tensor({kWhole}, dtype, 2);
     const Tensor old = random_tensor({kWhole}, dtype, 3);
     Tensor condition = empty({kWhole}, {.dtype = DType::boolean});
-    Comparison<Less>::forward(DeviceType::cpu, a, b, condition);
+    Comparison<Less>::forward(testing::device_type(), a, b, condition);
     check_slices("where", dtype, {condition, a, b}, old,
                  [](const std::vector<Tensor>& in, Tensor& out) {
-                   where(DeviceType::cpu, in[0], in[1], in[2], out);
+                   where(testing::device_type(), in[0], in[1], in[2], out);
                  });
     check_slices("accumulate", dtype, {a}, old, [](const std::vector<Tensor>& in, Tensor& out) {
-      accumulate(DeviceType::cpu, in[0], out, 0.3);
+      accumulate(testing::device_type(), in[0], out, 0.3);
     });
-    check_slices("scale", dtype, {}, old,
-                 [](const std::vector<Tensor>&, Tensor& out) { scale(DeviceType::cpu, out, 0.3); });
+    check_slices("scale", dtype, {}, old, [](const std::vector<Tensor>&, Tensor& out) {
+      scale(testing::device_type(), out, 0.3);
+    });
   }
 }
 
@@ -140,12 +142,12 @@ struct OptimizerCase {
 std::vector<OptimizerCase> optimizer_cases() {
   std::vector<OptimizerCase> cases;
   cases.push_back({"sgd", 0, [](const auto& p, const auto& g, const auto&) {
-                     sgd(DeviceType::cpu, p, g, {}, {.lr = 0.1, .weight_decay = 0.01});
+                     sgd(testing::device_type(), p, g, {}, {.lr = 0.1, .weight_decay = 0.01});
                    }});
   for (const bool nesterov : {false, true}) {
     cases.push_back(
         {"sgd with momentum", 1, [nesterov](const auto& p, const auto& g, const auto& states) {
-           sgd(DeviceType::cpu, p, g, states[0],
+           sgd(testing::device_type(), p, g, states[0],
                {.lr = 0.1,
                 .momentum = 0.9,
                 .dampening = nesterov ? 0 : 0.1,
@@ -153,7 +155,7 @@ std::vector<OptimizerCase> optimizer_cases() {
                 .nesterov = nesterov});
          }});
     cases.push_back({"adam", 2, [nesterov](const auto& p, const auto& g, const auto& states) {
-                       adam(DeviceType::cpu, p, g, states[0], states[1],
+                       adam(testing::device_type(), p, g, states[0], states[1],
                             {.lr = 0.01,
                              .beta1 = 0.9,
                              .beta2 = 0.99,
@@ -165,7 +167,7 @@ std::vector<OptimizerCase> optimizer_cases() {
                      }});
   }
   cases.push_back({"adadelta", 2, [](const auto& p, const auto& g, const auto& states) {
-                     adadelta(DeviceType::cpu, p, g, states[0], states[1],
+                     adadelta(testing::device_type(), p, g, states[0], states[1],
                               {.lr = 1, .rho = 0.9, .eps = 1e-6, .weight_decay = 0.01});
                    }});
   return cases;
@@ -216,9 +218,9 @@ TEST_CASE("one thread and several give the same bits") {
   Tensor one = empty({100003}), several = empty({100003});
   const int before = num_threads();
   set_num_threads(1);
-  Unary<Gelu>::forward(DeviceType::cpu, x, one, {});
+  Unary<Gelu>::forward(testing::device_type(), x, one, {});
   set_num_threads(3);
-  Unary<Gelu>::forward(DeviceType::cpu, x, several, {});
+  Unary<Gelu>::forward(testing::device_type(), x, several, {});
   set_num_threads(before);
   CHECK(same_bits(one, several));
 }

@@ -4,6 +4,7 @@
 #include "tenon/kernels/copy.h"
 #include "tenon/kernels/embedding.h"
 #include "tenon/tests/support/array.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/layouts.h"
 #include "tenon/tests/support/random_tensor.h"
 
@@ -52,9 +53,9 @@ TEST_CASE("index_select and index_add agree with the naive loop along every axis
           wanted_sum[from] += Array(dout)[index];
         });
         INFO(describe(x) << " " << name_of(layout) << " axis " << axis);
-        kernels::index_select(DeviceType::cpu, x, ids, out, axis);
+        kernels::index_select(testing::device_type(), x, ids, out, axis);
         CHECK(out.to_vector() == wanted.values);
-        kernels::index_add(DeviceType::cpu, dout, ids, sum, axis);
+        kernels::index_add(testing::device_type(), dout, ids, sum, axis);
         CHECK(max_error(sum.to_vector(), wanted_sum.values) < 4 * tolerance(dtype));
       }
     }
@@ -65,7 +66,7 @@ TEST_CASE("index_select takes integers and booleans") {
   for (const DType dtype : {DType::i64, DType::i32, DType::u8, DType::boolean}) {
     const Tensor x = from_vector({0, 1, 1, 0}, {4}, {.dtype = dtype});
     Tensor out = empty({2}, {.dtype = dtype});
-    kernels::index_select(DeviceType::cpu, x, from_data<int64_t>({3, 1}, {2}), out, 0);
+    kernels::index_select(testing::device_type(), x, from_data<int64_t>({3, 1}, {2}), out, 0);
     CHECK(out.to_vector() == std::vector<double>{0, 1});
   }
 }
@@ -77,7 +78,7 @@ TEST_CASE("embedding looks rows up and its backward adds them up") {
       const Tensor dout = random_tensor({9, width}, dtype, 2);
       const Tensor ids = some_ids(9, 6, DType::i64);
       Tensor out = empty({9, width}, {.dtype = dtype});
-      kernels::embedding(DeviceType::cpu, weight, ids, out);
+      kernels::embedding(testing::device_type(), weight, ids, out);
       Array wanted({9, width}), sum({6, width});
       const Array places(ids), table(weight), grad(dout);
       for_each_index({9, width}, [&](const Dims& i) {
@@ -88,9 +89,9 @@ TEST_CASE("embedding looks rows up and its backward adds them up") {
       CHECK(out.to_vector() == wanted.values);
       for (const DType grad_dtype : {dtype, compute_dtype(dtype)}) {
         Tensor dweight = full({6, width}, 77, {.dtype = grad_dtype});
-        kernels::embedding_backward(DeviceType::cpu, dout, ids, dweight, false);
+        kernels::embedding_backward(testing::device_type(), dout, ids, dweight, false);
         CHECK(max_error(dweight.to_vector(), sum.values) < 4 * tolerance(grad_dtype));
-        kernels::embedding_backward(DeviceType::cpu, dout, ids, dweight, true);
+        kernels::embedding_backward(testing::device_type(), dout, ids, dweight, true);
         std::vector<double> twice = sum.values;
         for (double& value : twice) value *= 2;
         CHECK(max_error(dweight.to_vector(), twice) < 8 * tolerance(grad_dtype));
@@ -103,12 +104,12 @@ TEST_CASE("an id out of range is an error with its place") {
   const Tensor weight = random_tensor({3, 2});
   Tensor out = empty({2, 2});
   const Tensor high = from_data<int64_t>({1, 3}, {2}), low = from_data<int32_t>({-1, 0}, {2});
-  CHECK_THROWS_WITH(kernels::embedding(DeviceType::cpu, weight, high, out),
+  CHECK_THROWS_WITH(kernels::embedding(testing::device_type(), weight, high, out),
                     Catch::Contains("[embedding] id out of range: given 3 at place 1"));
-  CHECK_THROWS_WITH(kernels::index_select(DeviceType::cpu, weight, low, out, 0),
+  CHECK_THROWS_WITH(kernels::index_select(testing::device_type(), weight, low, out, 0),
                     Catch::Contains("[index_select] id out of range: given -1 at place 0"));
   Tensor none = empty({0, 2});
-  kernels::embedding(DeviceType::cpu, weight, empty({0}, {.dtype = DType::i64}), none);
+  kernels::embedding(testing::device_type(), weight, empty({0}, {.dtype = DType::i64}), none);
 }
 
 }  // namespace tenon

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tenon/tests/support/array.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/layouts.h"
 #include "tenon/tests/support/random_tensor.h"
 
@@ -54,10 +55,11 @@ void check(const Tensor& logits, const Tensor& targets, const CrossEntropyParams
   const DType compute = compute_dtype(logits.dtype());
   Tensor loss = empty({}, {.dtype = compute}), weight = empty({}, {.dtype = compute});
   Tensor log_sum_exp = empty({logits.dim(0)}, {.dtype = compute});
-  kernels::cross_entropy(DeviceType::cpu, logits, targets, loss, log_sum_exp, weight, params);
+  kernels::cross_entropy(testing::device_type(), logits, targets, loss, log_sum_exp, weight,
+                         params);
   const Tensor dloss = scalar(0.5, {.dtype = compute});
-  kernels::cross_entropy_backward(DeviceType::cpu, logits, targets, log_sum_exp, weight, dloss,
-                                  dlogits, params);
+  kernels::cross_entropy_backward(testing::device_type(), logits, targets, log_sum_exp, weight,
+                                  dloss, dlogits, params);
   Expected expected = naive(Array(logits), targets.to_vector(), params);
   for (double& value : expected.gradient.values) value *= 0.5;
   INFO(describe(logits) << " strides " << logits.strides());
@@ -106,31 +108,31 @@ TEST_CASE("cross_entropy without a row that counts is 0 with weight 0") {
   const Tensor logits = random_tensor({2, 3});
   const Tensor targets = from_data<int64_t>({-100, -100}, {2});
   Tensor loss = full({}, 5), weight = full({}, 5), log_sum_exp = empty({2}), dx = full({2, 3}, 5);
-  kernels::cross_entropy(DeviceType::cpu, logits, targets, loss, log_sum_exp, weight, {});
+  kernels::cross_entropy(testing::device_type(), logits, targets, loss, log_sum_exp, weight, {});
   CHECK(loss.item() == 0);
   CHECK(weight.item() == 0);
-  kernels::cross_entropy_backward(DeviceType::cpu, logits, targets, log_sum_exp, weight, ones({}),
-                                  dx, {});
+  kernels::cross_entropy_backward(testing::device_type(), logits, targets, log_sum_exp, weight,
+                                  ones({}), dx, {});
   CHECK(dx.to_vector() == std::vector<double>(6, 0));
   Tensor none = empty({0});
-  kernels::cross_entropy(DeviceType::cpu, empty({0, 3}), empty({0}, {.dtype = DType::i64}), loss,
-                         none, weight, {});
+  kernels::cross_entropy(testing::device_type(), empty({0, 3}), empty({0}, {.dtype = DType::i64}),
+                         loss, none, weight, {});
   CHECK(loss.item() == 0);
 }
 
 TEST_CASE("cross_entropy names the row of a target out of range") {
   Tensor loss = empty({}), weight = empty({}), log_sum_exp = empty({2});
   const Tensor targets = from_data<int64_t>({0, 3}, {2});
-  CHECK_THROWS_WITH(kernels::cross_entropy(DeviceType::cpu, random_tensor({2, 3}), targets, loss,
-                                           log_sum_exp, weight, {}),
+  CHECK_THROWS_WITH(kernels::cross_entropy(testing::device_type(), random_tensor({2, 3}), targets,
+                                           loss, log_sum_exp, weight, {}),
                     Catch::Contains("[cross_entropy] target out of range: given 3 in row 1"));
 }
 
 TEST_CASE("cross_entropy is stable for large and for masked logits") {
   Tensor loss = empty({}), weight = empty({}), log_sum_exp = empty({1});
   const Tensor logits = from_vector({-INFINITY, 1000, 999}, {1, 3});
-  kernels::cross_entropy(DeviceType::cpu, logits, from_data<int64_t>({1}, {1}), loss, log_sum_exp,
-                         weight, {});
+  kernels::cross_entropy(testing::device_type(), logits, from_data<int64_t>({1}, {1}), loss,
+                         log_sum_exp, weight, {});
   CHECK(loss.item<double>() == Approx(std::log(1 + std::exp(-1.0))).epsilon(1e-4));
 }
 

@@ -1,4 +1,5 @@
 #include "tenon/kernels/matmul.h"
+#include "tenon/tests/support/device.h"
 
 #include <catch2/catch.hpp>
 #include <thread>
@@ -47,7 +48,7 @@ std::vector<double> reference(const Tensor& a, const Tensor& b, const Tensor& ou
 
 void check(const Tensor& a, const Tensor& b, Tensor out, const MatmulEpilogue& epilogue = {}) {
   const std::vector<double> wanted = reference(a, b, out, epilogue);
-  kernels::matmul(DeviceType::cpu, a, b, out, epilogue);
+  kernels::matmul(testing::device_type(), a, b, out, epilogue);
   INFO(describe(a) << " strides " << a.strides() << " times " << describe(b) << " strides "
                    << b.strides() << " into " << describe(out));
   CHECK(max_error(out.to_vector(), wanted) < tolerance(out.dtype()));
@@ -202,7 +203,7 @@ TEST_CASE("matmul with an activation keeps NaN visible") {
   const Tensor b = from_data<float>({1, 2, 3, 4}, {2, 2});
   const Tensor bias = zeros({2});
   Tensor out = empty({2, 2});
-  kernels::matmul(DeviceType::cpu, a, b, out, {.bias = &bias, .activation = activation});
+  kernels::matmul(testing::device_type(), a, b, out, {.bias = &bias, .activation = activation});
   CHECK(std::isnan(out.to_vector()[0]));
   CHECK(out.to_vector()[2] == Approx(11));
 }
@@ -210,10 +211,10 @@ TEST_CASE("matmul with an activation keeps NaN visible") {
 TEST_CASE("matmul refuses dtypes it cannot compute in") {
   Tensor out = empty({2, 2}, {.dtype = DType::i64});
   const Tensor integers = zeros({2, 2}, {.dtype = DType::i64});
-  CHECK_THROWS_WITH(kernels::matmul(DeviceType::cpu, integers, integers, out, {}),
+  CHECK_THROWS_WITH(kernels::matmul(testing::device_type(), integers, integers, out, {}),
                     Catch::Contains("[matmul] unsupported dtype: given i64"));
   const Tensor floats = zeros({2, 2});
-  CHECK_THROWS_WITH(kernels::matmul(DeviceType::cpu, floats, floats, out, {}),
+  CHECK_THROWS_WITH(kernels::matmul(testing::device_type(), floats, floats, out, {}),
                     Catch::Contains("unsupported dtype of the result: given i64"));
 }
 
@@ -226,7 +227,7 @@ TEST_CASE("matmul gives the same bits on every thread") {
     threads.emplace_back([&] {
       for (int i = 0; i < 20; ++i) {
         Tensor out = empty({65, 70});
-        kernels::matmul(DeviceType::cpu, a, b, out, {});
+        kernels::matmul(testing::device_type(), a, b, out, {});
         result = out.to_vector();
       }
     });

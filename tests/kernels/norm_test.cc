@@ -5,6 +5,7 @@
 
 #include "tenon/kernels/copy.h"
 #include "tenon/tests/support/array.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/layouts.h"
 #include "tenon/tests/support/random_tensor.h"
 
@@ -103,23 +104,23 @@ void check_layer_norm(int64_t rows, int64_t width, DType dtype, bool affine, dou
   const Tensor* scale = affine ? &gamma : nullptr;
   const Tensor* offset = affine ? &beta : nullptr;
   const double limit = 8 * tolerance(dtype) * (1 + std::abs(shift));
-  kernels::layer_norm(DeviceType::cpu, x, scale, offset, y, mean, rstd, kEps);
+  kernels::layer_norm(testing::device_type(), x, scale, offset, y, mean, rstd, kEps);
   CHECK(max_error(y.to_vector(), reference.y.values) < limit);
   CHECK(max_error(mean.to_vector(), reference.mean) < limit);
 
   const Tensor dy = random_tensor({rows, width}, dtype, 4);
   Tensor dx = empty({rows, width}, {.dtype = dtype});
   Tensor dgamma = ones({width}, {.dtype = compute}), dbeta = ones({width}, {.dtype = compute});
-  kernels::layer_norm_backward(DeviceType::cpu, x, scale, mean, rstd, dy, &dx, &dgamma, &dbeta,
-                               true);
+  kernels::layer_norm_backward(testing::device_type(), x, scale, mean, rstd, dy, &dx, &dgamma,
+                               &dbeta, true);
   const Array dx_wanted = reference.input_gradient(Array(dy), true);
   const auto wanted = reference.parameter_gradients(Array(dy), 1);
   CHECK(max_error(dx.to_vector(), dx_wanted.values) < limit);
   const double sum_limit = 10 * tolerance(compute) * (1 + std::abs(shift));
   CHECK(max_error(dgamma.to_vector(), wanted[0]) < sum_limit);
   CHECK(max_error(dbeta.to_vector(), wanted[1]) < sum_limit);
-  kernels::layer_norm_backward(DeviceType::cpu, x, scale, mean, rstd, dy, nullptr, &dgamma, nullptr,
-                               false);
+  kernels::layer_norm_backward(testing::device_type(), x, scale, mean, rstd, dy, nullptr, &dgamma,
+                               nullptr, false);
   CHECK(max_error(dgamma.to_vector(), reference.parameter_gradients(Array(dy), 0)[0]) < sum_limit);
 }
 
@@ -143,9 +144,9 @@ TEST_CASE("layer_norm keeps its accuracy when the mean is large") {
 TEST_CASE("layer_norm of no rows leaves zero parameter gradients") {
   Tensor x = empty({0, 4}), mean = empty({0}), rstd = empty({0});
   Tensor dgamma = ones({4}), dbeta = ones({4});
-  kernels::layer_norm(DeviceType::cpu, x, nullptr, nullptr, x, mean, rstd, kEps);
-  kernels::layer_norm_backward(DeviceType::cpu, x, nullptr, mean, rstd, x, nullptr, &dgamma, &dbeta,
-                               false);
+  kernels::layer_norm(testing::device_type(), x, nullptr, nullptr, x, mean, rstd, kEps);
+  kernels::layer_norm_backward(testing::device_type(), x, nullptr, mean, rstd, x, nullptr, &dgamma,
+                               &dbeta, false);
   CHECK(dgamma.to_vector() == std::vector<double>(4, 0));
   CHECK(dbeta.to_vector() == std::vector<double>(4, 0));
 }
@@ -177,24 +178,24 @@ void check_batch_norm(const Shape& shape, DType dtype, bool affine, bool last, d
   const Tensor* offset = affine ? &beta : nullptr;
   const double limit = 8 * tolerance(dtype) * (1 + std::abs(shift));
   const double sum_limit = 10 * tolerance(compute) * (1 + std::abs(shift));
-  kernels::batch_norm(DeviceType::cpu, x, scale, offset, y, mean, rstd, kEps);
+  kernels::batch_norm(testing::device_type(), x, scale, offset, y, mean, rstd, kEps);
   CHECK(max_error(y.to_vector(), reference.y.values) < limit);
   CHECK(max_error(mean.to_vector(), reference.mean) < sum_limit);
   CHECK(max_error(rstd.to_vector(), reference.rstd) < sum_limit);
-  kernels::fill(DeviceType::cpu, y, 7);
-  kernels::batch_norm_inference(DeviceType::cpu, x, scale, offset, mean, rstd, y);
+  kernels::fill(testing::device_type(), y, 7);
+  kernels::batch_norm_inference(testing::device_type(), x, scale, offset, mean, rstd, y);
   CHECK(max_error(y.to_vector(), reference.y.values) < limit);
   for (const bool batch_statistics : {true, false}) {
     Tensor dgamma = ones({channels}, {.dtype = compute});
     Tensor dbeta = ones({channels}, {.dtype = compute});
-    kernels::batch_norm_backward(DeviceType::cpu, x, scale, mean, rstd, dy, &dx, &dgamma, &dbeta,
-                                 batch_statistics, true);
+    kernels::batch_norm_backward(testing::device_type(), x, scale, mean, rstd, dy, &dx, &dgamma,
+                                 &dbeta, batch_statistics, true);
     const auto wanted = reference.parameter_gradients(Array(dy), 1);
     const Array dx_wanted = reference.input_gradient(Array(dy), batch_statistics);
     CHECK(max_error(dx.to_vector(), dx_wanted.values) < limit);
     CHECK(max_error(dgamma.to_vector(), wanted[0]) < sum_limit);
     CHECK(max_error(dbeta.to_vector(), wanted[1]) < sum_limit);
-    kernels::batch_norm_backward(DeviceType::cpu, x, scale, mean, rstd, dy, nullptr, nullptr,
+    kernels::batch_norm_backward(testing::device_type(), x, scale, mean, rstd, dy, nullptr, nullptr,
                                  &dbeta, batch_statistics, false);
     CHECK(max_error(dbeta.to_vector(), reference.parameter_gradients(Array(dy), 0)[1]) < sum_limit);
   }

@@ -1,4 +1,5 @@
 #include "tenon/kernels/optimizer.h"
+#include "tenon/tests/support/device.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -75,7 +76,7 @@ TEST_CASE("sgd without momentum follows the formula") {
   check(
       "sgd",
       [](Fixture& f) {
-        kernels::sgd(DeviceType::cpu, f.parameters, f.gradients, {},
+        kernels::sgd(testing::device_type(), f.parameters, f.gradients, {},
                      {.lr = 0.1, .weight_decay = 0.01});
       },
       [](Element& e) { e.p -= 0.1 * (e.g + 0.01 * e.p); });
@@ -87,7 +88,7 @@ TEST_CASE("sgd with momentum, dampening and Nesterov follows the formula") {
       check(
           "sgd",
           [=](Fixture& f) {
-            kernels::sgd(DeviceType::cpu, f.parameters, f.gradients, f.first,
+            kernels::sgd(testing::device_type(), f.parameters, f.gradients, f.first,
                          {.lr = 0.1,
                           .momentum = 0.9,
                           .dampening = 0.3,
@@ -106,7 +107,7 @@ TEST_CASE("sgd with momentum, dampening and Nesterov follows the formula") {
 
 TEST_CASE("the first momentum step does not read the buffer") {
   Tensor parameter = ones({3}), momentum = full({3}, NAN);
-  kernels::sgd(DeviceType::cpu, {parameter}, {ones({3})}, {momentum},
+  kernels::sgd(testing::device_type(), {parameter}, {ones({3})}, {momentum},
                {.lr = 0.5, .momentum = 0.9, .first = true});
   CHECK(parameter.to_vector() == std::vector<double>(3, 0.5));
   CHECK(momentum.to_vector() == std::vector<double>(3, 1));
@@ -117,7 +118,7 @@ TEST_CASE("adam and AdamW follow the formula") {
     check(
         "adam",
         [=](Fixture& f) {
-          kernels::adam(DeviceType::cpu, f.parameters, f.gradients, f.first, f.second,
+          kernels::adam(testing::device_type(), f.parameters, f.gradients, f.first, f.second,
                         {.lr = 0.01,
                          .beta1 = 0.9,
                          .beta2 = 0.99,
@@ -141,7 +142,7 @@ TEST_CASE("adadelta follows the formula") {
   check(
       "adadelta",
       [](Fixture& f) {
-        kernels::adadelta(DeviceType::cpu, f.parameters, f.gradients, f.first, f.second,
+        kernels::adadelta(testing::device_type(), f.parameters, f.gradients, f.first, f.second,
                           {.lr = 0.5, .rho = 0.9, .eps = 1e-3, .weight_decay = 0.01});
       },
       [](Element& e) {
@@ -155,10 +156,11 @@ TEST_CASE("adadelta follows the formula") {
 
 TEST_CASE("optimizers refuse lists that do not fit") {
   const TensorList two{ones({2}), ones({3})};
-  CHECK_THROWS_WITH(kernels::sgd(DeviceType::cpu, two, {ones({2})}, {}, {}),
+  CHECK_THROWS_WITH(kernels::sgd(testing::device_type(), two, {ones({2})}, {}, {}),
                     Catch::Contains("[sgd] as many gradients as parameters"));
-  CHECK_THROWS_WITH(kernels::adam(DeviceType::cpu, two, two, two, {ones({2}), ones({4})}, {}),
-                    Catch::Contains("[adam] wanted a contiguous state"));
+  CHECK_THROWS_WITH(
+      kernels::adam(testing::device_type(), two, two, two, {ones({2}), ones({4})}, {}),
+      Catch::Contains("[adam] wanted a contiguous state"));
 }
 
 }  // namespace tenon

@@ -5,6 +5,7 @@
 
 #include "tenon/core/dispatch_dtype.h"
 #include "tenon/tests/support/array.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/layouts.h"
 #include "tenon/tests/support/random_tensor.h"
 #include "tenon/tests/support/tolerances.h"
@@ -69,11 +70,11 @@ void check_unary(const Shape& shape, DType dtype, Layout in_layout, Layout out_l
     sum.push_back(old[i] + slope.back());
   }
   INFO(Op::name << " " << describe(x) << " " << name_of(in_layout) << " " << name_of(out_layout));
-  Unary<Op>::forward(DeviceType::cpu, x, y, kParams);
+  Unary<Op>::forward(testing::device_type(), x, y, kParams);
   // Saves::output is a name: backward is a function of what it is given.
-  Unary<Op>::backward(DeviceType::cpu, x, dy, dx, kParams, true);
+  Unary<Op>::backward(testing::device_type(), x, dy, dx, kParams, true);
   Tensor fresh = output_like(x, dtype, out_layout);
-  Unary<Op>::backward(DeviceType::cpu, x, dy, fresh, kParams, false);
+  Unary<Op>::backward(testing::device_type(), x, dy, fresh, kParams, false);
   const double limit = 4 * tolerance_of(dtype).forward;
   CHECK(distance(y.to_vector(), wanted) < limit);
   CHECK(distance(dx.to_vector(), sum) < limit);
@@ -95,9 +96,9 @@ void check_binary(const Shape& shape, DType dtype, Layout a_layout, Layout b_lay
     wanted_b.push_back(Op::template backward_b<double>(left[i], right[i], grad[i]));
   }
   INFO(Op::name << " " << describe(a) << " " << name_of(a_layout) << " " << name_of(b_layout));
-  Binary<Op>::forward(DeviceType::cpu, a, b, y);
-  Binary<Op>::backward(DeviceType::cpu, a, b, dy, &da, &db);
-  Binary<Op>::backward(DeviceType::cpu, a, b, dy, nullptr, nullptr);
+  Binary<Op>::forward(testing::device_type(), a, b, y);
+  Binary<Op>::backward(testing::device_type(), a, b, dy, &da, &db);
+  Binary<Op>::backward(testing::device_type(), a, b, dy, nullptr, nullptr);
   const double limit = 4 * tolerance_of(dtype).forward;
   CHECK(distance(y.to_vector(), wanted) < limit);
   // Derivatives of a division by small numbers are large, errors grow with them.
@@ -154,7 +155,7 @@ TEST_CASE("a row or a column broadcast over a matrix is added to every row or co
       const Tensor column = random_tensor({shape[0]}, dtype, 3).as_strided(shape, {1, 0});
       for (const Tensor& other : {row, column}) {
         Tensor y = empty(shape, {.dtype = dtype});
-        Binary<Add>::forward(DeviceType::cpu, x, other, y);
+        Binary<Add>::forward(testing::device_type(), x, other, y);
         const Array wanted = testing::zip(Array(x), Array(other), std::plus<double>());
         CHECK(distance(y.to_vector(), wanted.values) < 2 * tolerance_of(dtype).forward);
       }
@@ -167,20 +168,20 @@ TEST_CASE("integers are added exactly, and their division is refused") {
     const Tensor a = from_vector({7, 5, 9}, {3}, {.dtype = dtype});
     const Tensor b = from_vector({2, 5, 3}, {3}, {.dtype = dtype});
     Tensor y = empty({3}, {.dtype = dtype});
-    Binary<Add>::forward(DeviceType::cpu, a, b, y);
+    Binary<Add>::forward(testing::device_type(), a, b, y);
     CHECK(y.to_vector() == std::vector<double>{9, 10, 12});
-    Binary<Sub>::forward(DeviceType::cpu, a, b, y);
+    Binary<Sub>::forward(testing::device_type(), a, b, y);
     CHECK(y.to_vector() == std::vector<double>{5, 0, 6});
-    Binary<Mul>::forward(DeviceType::cpu, a, b, y);
+    Binary<Mul>::forward(testing::device_type(), a, b, y);
     CHECK(y.to_vector() == std::vector<double>{14, 25, 27});
-    Binary<Maximum>::forward(DeviceType::cpu, a, b, y);
+    Binary<Maximum>::forward(testing::device_type(), a, b, y);
     CHECK(y.to_vector() == std::vector<double>{7, 5, 9});
-    CHECK_THROWS_WITH(Binary<Div>::forward(DeviceType::cpu, a, b, y),
+    CHECK_THROWS_WITH(Binary<Div>::forward(testing::device_type(), a, b, y),
                       Catch::Contains("[div] unsupported dtype"));
   }
   const Tensor large = from_data<int64_t>({int64_t{1} << 60}, {1});
   Tensor sum = empty({1}, {.dtype = DType::i64});
-  Binary<Add>::forward(DeviceType::cpu, large, from_data<int64_t>({1}, {1}), sum);
+  Binary<Add>::forward(testing::device_type(), large, from_data<int64_t>({1}, {1}), sum);
   CHECK(*sum.data<int64_t>() == (int64_t{1} << 60) + 1);
 }
 
@@ -192,7 +193,7 @@ TEST_CASE("comparisons take every dtype") {
     Tensor y = empty({4}, {.dtype = DType::boolean});
     for_each_op(ComparisonOps{}, [&]<class Op>() {
       INFO(Op::name << " of " << dtype);
-      Comparison<Op>::forward(DeviceType::cpu, a, b, y);
+      Comparison<Op>::forward(testing::device_type(), a, b, y);
       std::vector<double> wanted;
       for (size_t i = 0; i < 4; ++i) {
         wanted.push_back(Op::template forward<double>(a.to_vector()[i], b.to_vector()[i]));
@@ -210,9 +211,9 @@ TEST_CASE("where, accumulate and scale work in every layout and dtype") {
       const Tensor b = positive_tensor(shape, dtype, 2);
       Tensor condition = empty(shape, {.dtype = DType::boolean});
       const Tensor limit = full(shape, 1, {.dtype = dtype});
-      Comparison<Less>::forward(DeviceType::cpu, b, limit, condition);
+      Comparison<Less>::forward(testing::device_type(), b, limit, condition);
       Tensor y = output_like(a, dtype, layout);
-      where(DeviceType::cpu, condition, a, b, y);
+      where(testing::device_type(), condition, a, b, y);
       const std::vector<double> left = a.to_vector(), right = b.to_vector();
       std::vector<double> chosen, sum, scaled;
       for (size_t i = 0; i < left.size(); ++i) {
@@ -221,9 +222,9 @@ TEST_CASE("where, accumulate and scale work in every layout and dtype") {
         scaled.push_back(sum.back() * 3);
       }
       CHECK(y.to_vector() == chosen);
-      accumulate(DeviceType::cpu, a, y, -0.25);
+      accumulate(testing::device_type(), a, y, -0.25);
       CHECK(distance(y.to_vector(), sum) < 2 * tolerance_of(dtype).forward);
-      scale(DeviceType::cpu, y, 3);
+      scale(testing::device_type(), y, 3);
       CHECK(distance(y.to_vector(), scaled) < 4 * tolerance_of(dtype).forward);
     }
   }
@@ -234,7 +235,7 @@ TEST_CASE("accumulate takes addends of another dtype") {
     for (const DType to : kFloating) {
       const Tensor x = from_vector({1, 2, 4}, {3}, {.dtype = from});
       Tensor into = from_vector({0.5, 0.25, 8}, {3}, {.dtype = to});
-      accumulate(DeviceType::cpu, x, into, 2);
+      accumulate(testing::device_type(), x, into, 2);
       CHECK(into.to_vector() == std::vector<double>{2.5, 4.25, 16});
     }
   }

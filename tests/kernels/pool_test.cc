@@ -1,4 +1,5 @@
 #include "tenon/kernels/pool.h"
+#include "tenon/tests/support/device.h"
 
 #include <catch2/catch.hpp>
 
@@ -108,7 +109,7 @@ TEST_CASE("max_pool2d finds the first largest element of every window") {
     const Tensor x = coarse_tensor(c.x(), dtype);
     Tensor y = laid_out(random_tensor(c.y(), dtype, 2), out_layout);
     Tensor window = window_tensor(c, out_layout);
-    kernels::max_pool2d(DeviceType::cpu, laid_out(x, layout), y, window, c.params);
+    kernels::max_pool2d(testing::device_type(), laid_out(x, layout), y, window, c.params);
     const Maxima wanted = naive_max(c, x.to_vector());
     INFO(name_of(c) << ' ' << dtype << " layouts " << layout << ' ' << out_layout);
     CHECK(y.to_vector() == wanted.values);
@@ -125,7 +126,8 @@ TEST_CASE("max_pool2d_backward brings gradients to the places of the largest ele
     const Tensor dy = random_tensor(c.y(), dtype, 3);
     const Tensor window = window_tensor(c, layout, &maxima.places);
     Tensor dx = laid_out(random_tensor(c.x(), dtype, 4), x_layout);
-    kernels::max_pool2d_backward(DeviceType::cpu, laid_out(dy, layout), window, dx, c.params);
+    kernels::max_pool2d_backward(testing::device_type(), laid_out(dy, layout), window, dx,
+                                 c.params);
     const auto gradient = dy.to_vector();
     std::vector<double> wanted(static_cast<size_t>(c.x().numel()));
     c.for_each_cell([&](size_t yi, size_t xi, double place) {
@@ -145,8 +147,8 @@ TEST_CASE("avg_pool2d averages over whole windows, padding included") {
     const Tensor dy = random_tensor(c.y(), dtype, 2);
     Tensor y = laid_out(random_tensor(c.y(), dtype, 3), out_layout);
     Tensor dx = laid_out(random_tensor(c.x(), dtype, 4), out_layout);
-    kernels::avg_pool2d(DeviceType::cpu, laid_out(x, layout), y, c.params);
-    kernels::avg_pool2d_backward(DeviceType::cpu, laid_out(dy, layout), dx, c.params);
+    kernels::avg_pool2d(testing::device_type(), laid_out(x, layout), y, c.params);
+    kernels::avg_pool2d_backward(testing::device_type(), laid_out(dy, layout), dx, c.params);
     const auto from = x.to_vector(), gradient = dy.to_vector();
     std::vector<double> wanted_y(static_cast<size_t>(c.y().numel()));
     std::vector<double> wanted_dx(static_cast<size_t>(c.x().numel()));
@@ -166,7 +168,7 @@ TEST_CASE("max_pool2d keeps NaN visible") {
   Tensor x = from_data<float>({1, NAN, 3, 4, 5, 6, 7, NAN}, {1, 2, 2, 2});
   Tensor y = laid_out(empty({1, 2, 1, 1}), layout);
   Tensor window = zeros({1, 2, 1, 1}, {.dtype = DType::u8});
-  kernels::max_pool2d(DeviceType::cpu, laid_out(x, layout), y, window, {});
+  kernels::max_pool2d(testing::device_type(), laid_out(x, layout), y, window, {});
   CHECK(std::isnan(y.to_vector()[0]));
   CHECK(std::isnan(y.to_vector()[1]));
   CHECK(window.to_vector() == std::vector<double>{1, 3});
@@ -177,7 +179,7 @@ TEST_CASE("max_pool2d of minus infinity stays inside the image") {
   const PoolParams params{.kernel = {2, 2}, .padding = {1, 1}};
   Tensor y = empty({1, 1, 2, 2});
   Tensor window = empty({1, 1, 2, 2}, {.dtype = DType::u8});
-  kernels::max_pool2d(DeviceType::cpu, x, y, window, params);
+  kernels::max_pool2d(testing::device_type(), x, y, window, params);
   CHECK(y.to_vector() == std::vector<double>(4, -INFINITY));
   CHECK(window.to_vector() == std::vector<double>{3, 2, 1, 0});
 }
@@ -186,13 +188,13 @@ TEST_CASE("pooling refuses dtypes it cannot compute in") {
   Tensor x = zeros({1, 1, 2, 2}, {.dtype = DType::i64});
   Tensor y = zeros({1, 1, 1, 1}, {.dtype = DType::i64});
   Tensor window = zeros({1, 1, 1, 1}, {.dtype = DType::u8});
-  CHECK_THROWS_WITH(kernels::max_pool2d(DeviceType::cpu, x, y, window, {}),
+  CHECK_THROWS_WITH(kernels::max_pool2d(testing::device_type(), x, y, window, {}),
                     Catch::Contains("[max_pool2d] unsupported dtype: given i64"));
-  CHECK_THROWS_WITH(kernels::max_pool2d_backward(DeviceType::cpu, y, window, x, {}),
+  CHECK_THROWS_WITH(kernels::max_pool2d_backward(testing::device_type(), y, window, x, {}),
                     Catch::Contains("[max_pool2d_backward] unsupported dtype"));
-  CHECK_THROWS_WITH(kernels::avg_pool2d(DeviceType::cpu, x, y, {}),
+  CHECK_THROWS_WITH(kernels::avg_pool2d(testing::device_type(), x, y, {}),
                     Catch::Contains("[avg_pool2d] unsupported dtype"));
-  CHECK_THROWS_WITH(kernels::avg_pool2d_backward(DeviceType::cpu, y, x, {}),
+  CHECK_THROWS_WITH(kernels::avg_pool2d_backward(testing::device_type(), y, x, {}),
                     Catch::Contains("[avg_pool2d_backward] unsupported dtype"));
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tenon/core/rank_context.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/layouts.h"
 #include "tenon/tests/support/random_tensor.h"
 
@@ -28,7 +29,7 @@ float number(int64_t i) {
 TEST_CASE("uniform uses number i of the key for element i") {
   for (const int64_t count : {0, 1, 3, 64, 67, 1023, 1025, 30001}) {
     Tensor out = empty({count});
-    kernels::uniform(DeviceType::cpu, out, 0, 1, kKey);
+    kernels::uniform(testing::device_type(), out, 0, 1, kKey);
     const std::vector<double> got = out.to_vector();
     int64_t wrong = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -42,7 +43,7 @@ TEST_CASE("uniform stays in [low, high) in every dtype") {
   for (const DType dtype : kFloating) {
     for (const auto& [low, high] : {std::pair{-2.0, 3.0}, {0.0, 1.0}, {-1.0, 0.0}, {0.1, 0.1001}}) {
       Tensor out = empty({20000}, {.dtype = dtype});
-      kernels::uniform(DeviceType::cpu, out, low, high, kKey);
+      kernels::uniform(testing::device_type(), out, low, high, kKey);
       double least = INFINITY, most = -INFINITY, sum = 0;
       for (const double value : out.to_vector()) {
         least = std::min(least, value);
@@ -62,7 +63,7 @@ TEST_CASE("normal is Box-Muller on pairs of numbers") {
   for (const DType dtype : kFloating) {
     for (const int64_t count : {0, 1, 2, 65, 5001}) {
       Tensor out = empty({count}, {.dtype = dtype});
-      kernels::normal(DeviceType::cpu, out, 0.5, 2, kKey);
+      kernels::normal(testing::device_type(), out, 0.5, 2, kKey);
       const std::vector<double> got = out.to_vector();
       double worst = 0;
       for (int64_t i = 0; i < count; ++i) {
@@ -86,8 +87,8 @@ TEST_CASE("dropout keeps the elements whose number is at least p and scales them
       const Tensor x = random_tensor({1100}, dtype, 1), dy = random_tensor({1100}, dtype, 2);
       Tensor y = empty({1100}, {.dtype = dtype}), dx = empty({1100}, {.dtype = dtype});
       Tensor mask = empty({1100}, {.dtype = DType::u8});
-      kernels::dropout(DeviceType::cpu, x, y, mask, p, kKey);
-      kernels::dropout_backward(DeviceType::cpu, dy, mask, dx, p);
+      kernels::dropout(testing::device_type(), x, y, mask, p, kKey);
+      kernels::dropout_backward(testing::device_type(), dy, mask, dx, p);
       std::vector<double> kept, wanted, gradient;
       for (int64_t i = 0; i < 1100; ++i) {
         const auto at = static_cast<size_t>(i);
@@ -107,9 +108,9 @@ TEST_CASE("dropout_backward takes gradients of any layout") {
   const Shape shape{30, 41};
   const Tensor x = random_tensor(shape);
   Tensor y = empty(shape), mask = empty(shape, {.dtype = DType::u8}), dx = empty(shape);
-  kernels::dropout(DeviceType::cpu, x, y, mask, 0.5, kKey);
+  kernels::dropout(testing::device_type(), x, y, mask, 0.5, kKey);
   const Tensor dy = make_tensor(x.to_vector(), shape, DType::f32, Layout::transposed);
-  kernels::dropout_backward(DeviceType::cpu, dy, mask, dx, 0.5);
+  kernels::dropout_backward(testing::device_type(), dy, mask, dx, 0.5);
   CHECK(dx.to_vector() == y.to_vector());
 }
 
@@ -117,9 +118,9 @@ TEST_CASE("random numbers do not depend on the number of threads") {
   const int before = num_threads();
   Tensor one = empty({70001}), several = empty({70001});
   set_num_threads(1);
-  kernels::normal(DeviceType::cpu, one, 0, 1, kKey);
+  kernels::normal(testing::device_type(), one, 0, 1, kKey);
   set_num_threads(3);
-  kernels::normal(DeviceType::cpu, several, 0, 1, kKey);
+  kernels::normal(testing::device_type(), several, 0, 1, kKey);
   set_num_threads(before);
   CHECK(one.to_vector() == several.to_vector());
 }

@@ -6,6 +6,7 @@
 
 #include "tenon/core/rank_context.h"
 #include "tenon/tests/support/array.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/layouts.h"
 #include "tenon/tests/support/random_tensor.h"
 
@@ -48,7 +49,7 @@ void check_sum(const Tensor& x, kernels::AxisMask axes, DType dtype, double scal
   for_each_index(x.shape(), [&](const Dims& index) {
     wanted[reduced_index(index, axes)] += scale * values[index];
   });
-  kernels::sum(DeviceType::cpu, x, out, axes, scale, accumulate);
+  kernels::sum(testing::device_type(), x, out, axes, scale, accumulate);
   INFO("axes " << axes << " of " << describe(x) << " strides " << x.strides());
   CHECK(max_error(out.to_vector(), wanted.values) < tolerance(dtype));
 }
@@ -96,12 +97,12 @@ TEST_CASE("integers are summed exactly") {
   for (const DType dtype : {DType::i64, DType::i32}) {
     Tensor x = arange(1000, {.dtype = dtype}).alias(0, {10, 100});
     Tensor out = zeros({1, 1}, {.dtype = dtype});
-    kernels::sum(DeviceType::cpu, x, out, 3, 1, false);
+    kernels::sum(testing::device_type(), x, out, 3, 1, false);
     CHECK(out.item<double>() == 499500);
   }
   const Tensor large = from_data<int64_t>({int64_t{1} << 60, 1}, {2});
   Tensor out = zeros({1}, {.dtype = DType::i64});
-  kernels::sum(DeviceType::cpu, large, out, 1, 1, false);
+  kernels::sum(testing::device_type(), large, out, 1, 1, false);
   CHECK(*out.data<int64_t>() == (int64_t{1} << 60) + 1);
 }
 
@@ -116,11 +117,11 @@ TEST_CASE("a sum of a million elements in f32 is accurate to 1e-6 along any axis
   for (const Shape& shape : {Shape{1 << 20, 1}, Shape{1 << 19, 2}, Shape{1 << 10, 1 << 10}}) {
     const Tensor matrix = x.alias(0, shape);
     Tensor columns = empty({1, shape[1]}), total = empty({1, 1});
-    kernels::sum(DeviceType::cpu, matrix, columns, 1, 1, false);
+    kernels::sum(testing::device_type(), matrix, columns, 1, 1, false);
     double sum = 0;
     for (const double value : columns.to_vector()) sum += value;
     CHECK(std::abs(sum - wanted) / wanted < 1e-6);
-    kernels::sum(DeviceType::cpu, matrix, total, 3, 1, false);
+    kernels::sum(testing::device_type(), matrix, total, 3, 1, false);
     CHECK(std::abs(total.item<double>() - wanted) / wanted < 1e-6);
   }
 }
@@ -132,9 +133,9 @@ TEST_CASE("sums have the same bits with one thread and several") {
     const Shape shape = reduced_shape(x.shape(), axes);
     Tensor one = empty(shape), several = empty(shape);
     set_num_threads(1);
-    kernels::sum(DeviceType::cpu, x, one, axes, 1, false);
+    kernels::sum(testing::device_type(), x, one, axes, 1, false);
     set_num_threads(3);
-    kernels::sum(DeviceType::cpu, x, several, axes, 1, false);
+    kernels::sum(testing::device_type(), x, several, axes, 1, false);
     CHECK(std::memcmp(one.raw_data(), several.raw_data(), one.nbytes()) == 0);
   }
   set_num_threads(before);
@@ -148,7 +149,7 @@ void check_extremes(const Tensor& x, int axis) {
   for (const bool largest : {true, false}) {
     Tensor values = empty(shape, {.dtype = x.dtype()});
     Tensor indices = empty(shape, {.dtype = DType::i64});
-    (largest ? kernels::max : kernels::min)(DeviceType::cpu, x, values, indices, axis);
+    (largest ? kernels::max : kernels::min)(testing::device_type(), x, values, indices, axis);
     const Array in(x);
     Array best(shape), place(shape);
     for_each_index(x.shape(), [&](const Dims& index) {
@@ -206,7 +207,7 @@ TEST_CASE("max and min prefer the first NaN and handle infinities") {
     check_extremes(x.as_strided({4, 20}, {1, 0}), 0);
   }
   Tensor values = empty({1}), indices = empty({1}, {.dtype = DType::i64});
-  CHECK_THROWS_WITH(kernels::max(DeviceType::cpu, empty({0}), values, indices, 0),
+  CHECK_THROWS_WITH(kernels::max(testing::device_type(), empty({0}), values, indices, 0),
                     Catch::Contains("[max] nothing to choose from"));
 }
 
@@ -217,9 +218,9 @@ TEST_CASE("scatter_add puts gradients where the indices say") {
       const Shape shape = reduced_shape(x.shape(), 1u << axis);
       Tensor values = empty(shape, {.dtype = dtype}), dx = zeros(x.shape(), {.dtype = dtype});
       Tensor indices = empty(shape, {.dtype = DType::i64});
-      kernels::max(DeviceType::cpu, x, values, indices, axis);
-      kernels::scatter_add(DeviceType::cpu, values, indices, dx, axis);
-      kernels::scatter_add(DeviceType::cpu, values, indices, dx, axis);
+      kernels::max(testing::device_type(), x, values, indices, axis);
+      kernels::scatter_add(testing::device_type(), values, indices, dx, axis);
+      kernels::scatter_add(testing::device_type(), values, indices, dx, axis);
       Array wanted(x.shape());
       const Array top(values), place(indices);
       for_each_index(shape, [&](const Dims& index) {
@@ -251,13 +252,13 @@ TEST_CASE("power_sum adds powers over tensors of any dtype and layout") {
       }
     }
     Tensor out = empty({}, {.dtype = DType::f64});
-    kernels::power_sum(DeviceType::cpu, tensors, p, out);
+    kernels::power_sum(testing::device_type(), tensors, p, out);
     CHECK(out.item<double>() == Approx(wanted).epsilon(1e-6));
   }
   Tensor out = empty({}, {.dtype = DType::f64});
-  kernels::power_sum(DeviceType::cpu, {from_vector({1, NAN, 2}, {3})}, INFINITY, out);
+  kernels::power_sum(testing::device_type(), {from_vector({1, NAN, 2}, {3})}, INFINITY, out);
   CHECK(std::isnan(out.item<double>()));
-  kernels::power_sum(DeviceType::cpu, {}, 2, out);
+  kernels::power_sum(testing::device_type(), {}, 2, out);
   CHECK(out.item<double>() == 0);
 }
 

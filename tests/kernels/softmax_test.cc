@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tenon/tests/support/array.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/layouts.h"
 #include "tenon/tests/support/random_tensor.h"
 
@@ -43,7 +44,7 @@ void check(const Tensor& x, const Tensor& dy, Tensor out, int axis) {
   const Array y = testing::zip(exps, sum_along(exps, axis), std::divides<double>());
   const Array log_y = testing::map(y, [](double value) { return std::log(value); });
   const double limit = 2 * tolerance(x.dtype());
-  kernels::softmax(DeviceType::cpu, x, out, axis);
+  kernels::softmax(testing::device_type(), x, out, axis);
   CHECK(max_error(out.to_vector(), y.values) < limit);
   const Array saved(out);
   const Array grad(dy);
@@ -51,16 +52,16 @@ void check(const Tensor& x, const Tensor& dy, Tensor out, int axis) {
   const Array wanted =
       testing::zip(saved, testing::zip(grad, dot, std::minus<double>()), std::multiplies<double>());
   Tensor dx = empty_like(out);
-  kernels::softmax_backward(DeviceType::cpu, out, dy, dx, axis);
+  kernels::softmax_backward(testing::device_type(), out, dy, dx, axis);
   CHECK(max_error(dx.to_vector(), wanted.values) < limit);
 
-  kernels::log_softmax(DeviceType::cpu, x, out, axis);
+  kernels::log_softmax(testing::device_type(), x, out, axis);
   CHECK(max_error(out.to_vector(), log_y.values) < limit);
   const Array total = sum_along(grad, axis);
   const Array log_wanted =
       testing::zip(grad, testing::zip(exp_of(Array(out)), total, std::multiplies<double>()),
                    std::minus<double>());
-  kernels::log_softmax_backward(DeviceType::cpu, out, dy, dx, axis);
+  kernels::log_softmax_backward(testing::device_type(), out, dy, dx, axis);
   CHECK(max_error(dx.to_vector(), log_wanted.values) < limit);
 }
 
@@ -101,17 +102,17 @@ TEST_CASE("softmax is stable for large and for masked values") {
       const Tensor row = from_vector(values, {1, length});
       const Tensor x = axis == 1 ? row : row.as_strided({length, 20}, {1, 0});
       Tensor y = empty(x.shape());
-      kernels::softmax(DeviceType::cpu, x, y, axis);
+      kernels::softmax(testing::device_type(), x, y, axis);
       const Array got(y);
       CHECK(got[axis == 1 ? Dims{0, 0} : Dims{0, 5}] == 0);
       CHECK(got[axis == 1 ? Dims{0, 1} : Dims{1, 5}] == 0.5);
-      kernels::log_softmax(DeviceType::cpu, x, y, axis);
+      kernels::log_softmax(testing::device_type(), x, y, axis);
       CHECK(Array(y)[axis == 1 ? Dims{0, 1} : Dims{1, 5}] == Approx(-std::log(2.0)));
       CHECK(Array(y)[axis == 1 ? Dims{0, 0} : Dims{0, 5}] == -INFINITY);
     }
   }
   Tensor y = empty({2});
-  kernels::softmax(DeviceType::cpu, from_vector({NAN, 1}, {2}), y, 0);
+  kernels::softmax(testing::device_type(), from_vector({NAN, 1}, {2}), y, 0);
   CHECK(std::isnan(y.to_vector()[1]));
 }
 

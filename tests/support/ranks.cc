@@ -2,11 +2,19 @@
 
 #include <exception>
 
+#include "tenon/tests/support/device.h"
+
 namespace tenon::testing {
 
 World& world() {
-  static World world(0, nullptr);
-  return world;
+  static World* const all = [] {
+    auto* const made = new World(0, nullptr);
+    // This rank's own context, and the device that the environment asks for.
+    choose_device();
+    if (on_cuda()) set_default_device(made->use(DeviceType::cuda));
+    return made;
+  }();
+  return *all;
 }
 
 void run_on_world(const RankBody& body) {

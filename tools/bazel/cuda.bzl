@@ -102,7 +102,6 @@ def cuda_library(name, srcs = [], kernels = [], hdrs = [], deps = [], libraries 
     native.cc_library(
         name = name + "_headers",
         hdrs = hdrs,
-        textual_hdrs = kernels,
         include_prefix = prefix,
         deps = deps + ["@cuda//:headers"],
         **kwargs
@@ -120,8 +119,9 @@ def cuda_library(name, srcs = [], kernels = [], hdrs = [], deps = [], libraries 
     for kernel in kernels:
         native.genrule(
             name = kernel + "_emulated",
+            srcs = [kernel],
             outs = [kernel[:-len(".cu")] + "_cu.cc"],
-            cmd = "echo '#include \"%s/%s\"' > $@" % (prefix, kernel),
+            cmd = "{ echo '#line 1 \"%s/%s\"'; cat $<; } > $@" % (native.package_name(), kernel),
         )
     emulated = [kernel[:-len(".cu")] + "_cu.cc" for kernel in kernels]
     tenon_library(
@@ -139,8 +139,56 @@ def cuda_library(name, srcs = [], kernels = [], hdrs = [], deps = [], libraries 
             copts = [
                 "-fno-strict-aliasing",
                 "-ffp-contract=off",
+                "-Wno-sequence-point",  # g++ 12 takes the ++ of an expanded pack for several
                 "-Wno-unknown-pragmas",
             ] + copts,
             deps = own + ["//tests/simt:device"],
+            **kwargs
+        )
+
+# How the emulator runs a test: each variant's environment and tags. Those tagged `more` are for
+# .ci/run; tools/test.sh runs the others.
+_CUDA_VARIANTS = {
+    "cuda": [{"TENON_CUDA": "emulated"}, []],
+    "cuda_async_1": [{
+        "TENON_CUDA": "emulated",
+        "TENON_SIMT_MODE": "async",
+        "TENON_SIMT_SEED": "1",
+    }, ["more"]],
+    "cuda_async_2": [{
+        "TENON_CUDA": "emulated",
+        "TENON_SIMT_MODE": "async",
+        "TENON_SIMT_SEED": "2",
+    }, ["more"]],
+    "cuda_checked": [{"TENON_CUDA": "checked"}, ["more"]],
+}
+
+def cuda_tests(name, program, mpi_ranks = 0, variants = _CUDA_VARIANTS.keys(), tags = [], **kwargs):
+    """Tests that run `program` once more, with its tensors on the emulated CUDA device.
+
+    They are NAME_cuda, NAME_cuda_async_1 and so on; none without a CUDA toolkit.
+
+    Args:
+      name: of the test on the CPU.
+      program: the test's program.
+      mpi_ranks: as for tenon_test; one number.
+      variants: which of _CUDA_VARIANTS.
+      tags: further tags.
+      **kwargs: of the tests.
+    """
+    if not HAVE:
+        return
+    for variant in variants:
+        env, more = _CUDA_VARIANTS[variant]
+        native.sh_test(
+            name = "%s_%s" % (name, variant),
+            srcs = ["//tools/bazel:run_test.sh"],
+            args = [str(mpi_ranks), "$(rootpath %s)" % program],
+            data = [
+                program,
+                "//tools:libtenon_cuda_%s.so" % env["TENON_CUDA"],
+            ],
+            env = dict(env, TENON_PLUGIN_DIR = "tools", TENON_TEST_DEVICE = "cuda"),
+            tags = tags + more + (["cpu:2", "mpi"] if mpi_ranks else []),
             **kwargs
         )

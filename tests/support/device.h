@@ -1,0 +1,26 @@
+// The device that tests of kernels and above run on: $TENON_TEST_DEVICE, "cuda" or nothing for the
+// cpu. Tensors are made there by default (set_default_device).
+#pragma once
+
+#include <utility>
+
+#include "tenon/core/rank_context.h"
+#include "tenon/core/runtime.h"
+
+namespace tenon::testing {
+
+// The type for calls of kernel slots.
+inline DeviceType device_type() { return default_device().type; }
+inline bool on_cuda() { return device_type() == DeviceType::cuda; }
+
+// Runs `action` and waits for the device, which reports errors in the data only then.
+template <class Action>
+void settled(Action&& action) {
+  std::forward<Action>(action)();
+  synchronize(default_device());
+}
+
+// Sets the default device of this process from the environment.
+void choose_device();
+
+}  // namespace tenon::testing
