@@ -31,8 +31,8 @@ void for_each_row(const LoopPlan& plan, int64_t bytes, const Row& row) {
 void copy_cpu(const Tensor& from, Tensor& to) {
   if (to.numel() == 0) return;
   const LoopPlan plan = LoopPlan::of({&to, &from});
-  if (cpu::is_permuted(plan)) {
-    cpu::copy_permuted(plan, from, to);
+  if (const auto permuted = permuted_plan(plan)) {
+    cpu::copy_permuted(*permuted, from, to);
     return;
   }
   const cpu::RowConverter convert = cpu::row_converter(from.dtype(), to.dtype());

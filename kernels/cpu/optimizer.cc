@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "tenon/core/dispatch_dtype.h"
 #include "tenon/core/parallel.h"
 #include "tenon/kernels/cpu/convert.h"
-#include "tenon/kernels/scalar_math.h"
+#include "tenon/kernels/optimizer_lists.h"
+#include "tenon/kernels/optimizer_math.h"
 
 namespace tenon::kernels {
 namespace {
@@ -25,20 +27,23 @@ C* load(const Tensor& tensor, int64_t begin, int64_t n, C* buffer) {
   return buffer;
 }
 
-// step(n, C* parameter, const C* gradient, C* state…) over dense arrays.
-template <class C, size_t States, class Step>
-void step_range(const Tensor& parameter, const Tensor& gradient,
-                const std::array<const Tensor*, States>& states, int64_t begin, int64_t end,
-                const Step& step) {
+// Elements [begin, end) of one tensor.
+template <class Update, class C>
+void step_range(const Update& update, const Tensor& parameter, const Tensor& gradient,
+                const std::array<const Tensor*, Update::kStates>& states, int64_t begin,
+                int64_t end) {
   alignas(64) C parameter_buffer[kChunk];
   alignas(64) C gradient_buffer[kChunk];
-  std::array<C*, States> state{};
   for (; begin < end; begin += kChunk) {
     const int64_t n = std::min(kChunk, end - begin);
     C* p = load(parameter, begin, n, parameter_buffer);
     const C* g = load(gradient, begin, n, gradient_buffer);
-    for (size_t k = 0; k < States; ++k) state[k] = states[k]->template data<C>() + begin;
-    step(n, p, g, state);
+    [&]<size_t... K>(std::index_sequence<K...>) {
+      const std::array<C*, sizeof...(K)> state{(states[K]->template data<C>() + begin)...};
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) update(p[i], g[i], state[K][i]...);
+    }
+    (std::make_index_sequence<Update::kStates>{});
     if (p == parameter_buffer) {
       cpu::row_converter(dtype_of<C>, parameter.dtype())(
           p, 1, cpu::at_element(parameter.raw_data(), parameter.dtype(), begin), 1, n);
@@ -46,42 +51,18 @@ void step_range(const Tensor& parameter, const Tensor& gradient,
   }
 }
 
-void check_lists(const char* op, const TensorList& parameters, const TensorList& gradients,
-                 std::initializer_list<const TensorList*> states) {
-  TENON_CHECK(parameters.size() == gradients.size(), op,
-              "as many gradients as parameters wanted: given ", gradients.size(), " for ",
-              parameters.size());
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    TENON_CHECK(gradients[i].numel() == parameters[i].numel() && parameters[i].is_contiguous() &&
-                    gradients[i].is_contiguous(),
-                op, "wanted contiguous tensors of one shape: given parameter ",
-                describe(parameters[i]), " and gradient ", describe(gradients[i]));
-  }
-  for (const TensorList* list : states) {
-    TENON_CHECK(list->size() == parameters.size(), op,
-                "as many states as parameters wanted: given ", list->size(), " for ",
-                parameters.size());
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      const Tensor& state = (*list)[i];
-      TENON_CHECK(state.numel() == parameters[i].numel() && state.is_contiguous() &&
-                      state.dtype() == compute_dtype(parameters[i].dtype()),
-                  op, "wanted a contiguous state in the compute dtype: given ", describe(state),
-                  " for parameter ", describe(parameters[i]));
-    }
-  }
-}
-
-// Runs step.template run<C>(…) over all tensors; States tensors of state per parameter.
-template <size_t States, class Step>
-void step_all(const char* op, const TensorList& parameters, const TensorList& gradients,
-              const std::array<const TensorList*, States>& lists, const Step& step) {
+// Update<C> on all tensors.
+template <template <class> class Update, class Step, class... Lists>
+void step_all(const char* op, const Step& step, const TensorList& parameters,
+              const TensorList& gradients, const Lists&... lists) {
+  check_lists(op, parameters, gradients, {&lists...});
   std::vector<int64_t> ends(parameters.size());
   int64_t total = 0;
   int64_t bytes = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     ends[i] = total += parameters[i].numel();
-    bytes += static_cast<int64_t>(2 * parameters[i].nbytes() + gradients[i].nbytes());
-    for (const TensorList* list : lists) bytes += 2 * static_cast<int64_t>((*list)[i].nbytes());
+    const size_t states = (size_t{0} + ... + lists[i].nbytes());
+    bytes += static_cast<int64_t>(2 * parameters[i].nbytes() + gradients[i].nbytes() + 2 * states);
   }
   parallel_for(
       total, bytes,
@@ -92,14 +73,9 @@ void step_all(const char* op, const TensorList& parameters, const TensorList& gr
           const int64_t start = ends[i] - parameters[i].numel();
           const int64_t stop = std::min(end, ends[i]);
           if (begin == stop) continue;
-          std::array<const Tensor*, States> states{};
-          for (size_t k = 0; k < States; ++k) states[k] = &(*lists[k])[i];
           dispatch_types<float, double>(compute_dtype(parameters[i].dtype()), op, [&]<class C>() {
-            step_range<C, States>(
-                parameters[i], gradients[i], states, begin - start, stop - start,
-                [&](int64_t n, C* p, const C* g, const std::array<C*, States>& state) {
-                  step(n, p, g, state);
-                });
+            step_range<Update<C>, C>(Update<C>(step), parameters[i], gradients[i], {&lists[i]...},
+                                     begin - start, stop - start);
           });
           begin = stop;
         }
@@ -108,92 +84,23 @@ void step_all(const char* op, const TensorList& parameters, const TensorList& gr
 }
 
 void sgd_cpu(const TensorList& parameters, const TensorList& gradients, const TensorList& momentum,
-             const SgdStep& options) {
-  if (options.momentum == 0) {
-    check_lists("sgd", parameters, gradients, {});
-    step_all<0>("sgd", parameters, gradients, {},
-                [&]<class C>(int64_t n, C* p, const C* g, const std::array<C*, 0>&) {
-                  const C lr = static_cast<C>(options.lr);
-                  const C decay = static_cast<C>(options.weight_decay);
-#pragma GCC ivdep
-                  for (int64_t i = 0; i < n; ++i) p[i] -= lr * (g[i] + decay * p[i]);
-                });
-    return;
+             const SgdStep& step) {
+  if (step.momentum == 0) {
+    step_all<SgdUpdate>("sgd", step, parameters, gradients);
+  } else {
+    step_all<MomentumUpdate>("sgd", step, parameters, gradients, momentum);
   }
-  check_lists("sgd", parameters, gradients, {&momentum});
-  step_all<1>("sgd", parameters, gradients, {&momentum},
-              [&]<class C>(int64_t n, C* p, const C* g, const std::array<C*, 1>& state) {
-                const C lr = static_cast<C>(options.lr);
-                const C decay = static_cast<C>(options.weight_decay);
-                const C factor = static_cast<C>(options.momentum);
-                // A first buffer is the gradient itself, without dampening.
-                const C keep = options.first ? C(0) : factor;
-                const C take = options.first ? C(1) : static_cast<C>(1 - options.dampening);
-                const bool first = options.first;
-                const bool nesterov = options.nesterov;
-                C* buffer = state[0];
-#pragma GCC ivdep
-                for (int64_t i = 0; i < n; ++i) {
-                  const C gradient = g[i] + decay * p[i];
-                  // Selected, not multiplied by 0: an unset buffer may hold NaN.
-                  const C old = first ? C(0) : buffer[i];
-                  const C updated = keep * old + take * gradient;
-                  buffer[i] = updated;
-                  p[i] -= lr * (nesterov ? gradient + factor * updated : updated);
-                }
-              });
 }
 
 void adam_cpu(const TensorList& parameters, const TensorList& gradients, const TensorList& mean,
-              const TensorList& variance, const AdamStep& options) {
-  check_lists("adam", parameters, gradients, {&mean, &variance});
-  step_all<2>("adam", parameters, gradients, {&mean, &variance},
-              [&]<class C>(int64_t n, C* p, const C* g, const std::array<C*, 2>& state) {
-                const C beta1 = static_cast<C>(options.beta1);
-                const C beta2 = static_cast<C>(options.beta2);
-                const C rest1 = static_cast<C>(1 - options.beta1);
-                const C rest2 = static_cast<C>(1 - options.beta2);
-                const C eps = static_cast<C>(options.eps);
-                const C step = static_cast<C>(options.lr / options.correction1);
-                const C scale = static_cast<C>(1 / std::sqrt(options.correction2));
-                const C decay = static_cast<C>(options.decoupled ? 0 : options.weight_decay);
-                const C shrink =
-                    static_cast<C>(options.decoupled ? 1 - options.lr * options.weight_decay : 1);
-                C* m = state[0];
-                C* v = state[1];
-#pragma GCC ivdep
-                for (int64_t i = 0; i < n; ++i) {
-                  const C gradient = g[i] + decay * p[i];
-                  m[i] = beta1 * m[i] + rest1 * gradient;
-                  v[i] = beta2 * v[i] + rest2 * gradient * gradient;
-                  p[i] = shrink * p[i] - step * m[i] / (math::sqrt(v[i]) * scale + eps);
-                }
-              });
+              const TensorList& variance, const AdamStep& step) {
+  step_all<AdamUpdate>("adam", step, parameters, gradients, mean, variance);
 }
 
 void adadelta_cpu(const TensorList& parameters, const TensorList& gradients,
                   const TensorList& square_average, const TensorList& delta_average,
-                  const AdadeltaStep& options) {
-  check_lists("adadelta", parameters, gradients, {&square_average, &delta_average});
-  step_all<2>("adadelta", parameters, gradients, {&square_average, &delta_average},
-              [&]<class C>(int64_t n, C* p, const C* g, const std::array<C*, 2>& state) {
-                const C lr = static_cast<C>(options.lr);
-                const C rho = static_cast<C>(options.rho);
-                const C rest = static_cast<C>(1 - options.rho);
-                const C eps = static_cast<C>(options.eps);
-                const C decay = static_cast<C>(options.weight_decay);
-                C* squares = state[0];
-                C* deltas = state[1];
-#pragma GCC ivdep
-                for (int64_t i = 0; i < n; ++i) {
-                  const C gradient = g[i] + decay * p[i];
-                  squares[i] = rho * squares[i] + rest * gradient * gradient;
-                  const C delta =
-                      math::sqrt(deltas[i] + eps) / math::sqrt(squares[i] + eps) * gradient;
-                  deltas[i] = rho * deltas[i] + rest * delta * delta;
-                  p[i] -= lr * delta;
-                }
-              });
+                  const AdadeltaStep& step) {
+  step_all<AdadeltaUpdate>("adadelta", step, parameters, gradients, square_average, delta_average);
 }
 
 [[maybe_unused]] const bool registered = sgd.set(DeviceType::cpu, sgd_cpu) &&

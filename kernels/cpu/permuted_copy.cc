@@ -1,7 +1,6 @@
 #include "tenon/kernels/cpu/permuted_copy.h"
 
 #include <algorithm>
-#include <array>
 
 #include "tenon/core/parallel.h"
 #include "tenon/kernels/cpu/convert.h"
@@ -10,27 +9,6 @@ namespace tenon::kernels::cpu {
 namespace {
 
 constexpr int64_t kTile = 32;
-
-// The dimension along which `from` is dense, or -1.
-int dense_dim(const LoopPlan& plan) {
-  for (int dim = 0; dim + 1 < plan.dims; ++dim) {
-    if (plan.stride(1, dim) == 1 && plan.sizes[static_cast<size_t>(dim)] > 1) return dim;
-  }
-  return -1;
-}
-
-// The plan without its last dimension and `dim`.
-LoopPlan without_tile(const LoopPlan& plan, int dim) {
-  Shape shape;
-  std::array<Strides, 2> strides;
-  for (int i = 0; i + 1 < plan.dims; ++i) {
-    if (i == dim) continue;
-    shape.push_back(plan.sizes[static_cast<size_t>(i)]);
-    for (size_t k = 0; k < 2; ++k) strides[k].push_back(plan.stride(static_cast<int>(k), i));
-  }
-  const std::array<const Strides*, 2> pointers{&strides[0], &strides[1]};
-  return LoopPlan(shape, pointers);
-}
 
 // to[row * to_stride + column] = tile[column * kTile + row].
 template <class Bits>
@@ -63,18 +41,8 @@ TileWriter tile_writer(size_t element_size) {
 
 }  // namespace
 
-bool is_permuted(const LoopPlan& plan) {
-  return plan.inner_stride(0) == 1 && plan.inner_stride(1) > 1 && plan.inner() > 1 &&
-         dense_dim(plan) >= 0;
-}
-
-void copy_permuted(const LoopPlan& plan, const Tensor& from, const Tensor& to) {
-  const int dim = dense_dim(plan);
-  const LoopPlan outer = without_tile(plan, dim);
-  const int64_t rows = plan.sizes[static_cast<size_t>(dim)];
-  const int64_t columns = plan.inner();
-  const int64_t from_stride = plan.inner_stride(1);
-  const int64_t to_stride = plan.stride(0, dim);
+void copy_permuted(const PermutedPlan& plan, const Tensor& from, const Tensor& to) {
+  const auto& [outer, rows, columns, to_stride, from_stride] = plan;
   const int64_t row_tiles = (rows + kTile - 1) / kTile;
   const RowConverter convert = row_converter(from.dtype(), to.dtype());
   const TileWriter write = tile_writer(size_of(to.dtype()));

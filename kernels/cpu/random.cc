@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "tenon/core/dispatch_dtype.h"
 #include "tenon/core/parallel.h"
 #include "tenon/kernels/cpu/map_elements.h"
 #include "tenon/kernels/cpu/philox_rows.h"
-#include "tenon/kernels/scalar_math.h"
+#include "tenon/kernels/random_math.h"
 
 namespace tenon::kernels {
 namespace {
@@ -33,34 +32,12 @@ void for_each_random_row(int64_t count, const PhiloxKey& key, const Row& row) {
       cpu::kThreadAlign);
 }
 
-// The largest T below `limit`.
-template <class T>
-T largest_below(double limit) {
-  T value = static_cast<T>(static_cast<Compute<T>>(limit));
-  if (static_cast<double>(static_cast<Compute<T>>(value)) < limit) return value;
-  if constexpr (sizeof(T) == 2) {
-    const bool negative = (value.bits & 0x8000u) != 0;
-    const bool zero = (value.bits & 0x7fffu) == 0;
-    value.bits = static_cast<uint16_t>(zero ? 0x8001u : negative ? value.bits + 1 : value.bits - 1);
-    return value;
-  } else {
-    return std::nextafter(value, -std::numeric_limits<T>::infinity());
-  }
-}
-
 void uniform_cpu(Tensor& out, double low, double high, const PhiloxKey& key) {
   dispatch_floating(out.dtype(), "uniform", [&]<class T>() {
-    using C = Compute<T>;
     T* const data = out.numel() == 0 ? nullptr : out.data<T>();
-    const C start = static_cast<C>(low);
-    const C width = static_cast<C>(high - low);
-    // Rounding must not reach `high`, which is outside the range.
-    const C limit = static_cast<C>(largest_below<T>(high));
+    const UniformNumber<T> number(low, high);
     for_each_random_row(out.numel(), key, [=](int64_t begin, int64_t n, const uint32_t* bits) {
-      for (int64_t i = 0; i < n; ++i) {
-        const C value = start + width * static_cast<C>(uniform_from_bits(bits[i]));
-        data[begin + i] = static_cast<T>(value < limit ? value : limit);
-      }
+      for (int64_t i = 0; i < n; ++i) data[begin + i] = number(bits[i]);
     });
   });
 }
@@ -69,19 +46,13 @@ void normal_cpu(Tensor& out, double mean, double stddev, const PhiloxKey& key) {
   dispatch_floating(out.dtype(), "normal", [&]<class T>() {
     using C = Compute<T>;
     T* const data = out.numel() == 0 ? nullptr : out.data<T>();
-    const C center = static_cast<C>(mean);
-    const C spread = static_cast<C>(stddev);
+    const NormalPair<C> pair(mean, stddev);
     for_each_random_row(out.numel(), key, [=](int64_t begin, int64_t n, const uint32_t* bits) {
       alignas(64) C values[kChunk];
       const int64_t pairs = (n + 1) / 2;
 #pragma GCC ivdep
       for (int64_t i = 0; i < pairs; ++i) {
-        // 1 - u lies in (0, 1], where log is finite.
-        const C u = C(1) - static_cast<C>(uniform_from_bits(bits[2 * i]));
-        const C angle = C(6.283185307179586) * static_cast<C>(uniform_from_bits(bits[2 * i + 1]));
-        const C radius = math::sqrt(C(-2) * math::log(u));
-        values[2 * i] = center + spread * (radius * math::cos(angle));
-        values[2 * i + 1] = center + spread * (radius * math::sin(angle));
+        pair(bits[2 * i], bits[2 * i + 1], values[2 * i], values[2 * i + 1]);
       }
       for (int64_t i = 0; i < n; ++i) data[begin + i] = static_cast<T>(values[i]);
     });
@@ -98,14 +69,13 @@ C masked(C value, uint8_t keep) {
 
 void dropout_cpu(const Tensor& x, Tensor& y, Tensor& mask, double p, const PhiloxKey& key) {
   if (x.numel() == 0) return;
-  // uniform_from_bits(bits) >= p in integers.
-  const auto threshold = static_cast<uint32_t>(std::ceil(static_cast<float>(p) * 0x1p24f));
+  const uint32_t threshold = dropout_threshold(p);
   dispatch_floating(x.dtype(), "dropout", [&]<class T>() {
     using C = Compute<T>;
     const T* const in = x.data<T>();
     T* const out = y.data<T>();
     uint8_t* const kept = mask.data<uint8_t>();
-    const C factor = static_cast<C>(p < 1 ? 1 / (1 - p) : 0);
+    const C factor = static_cast<C>(dropout_factor(p));
     for_each_random_row(x.numel(), key, [=](int64_t begin, int64_t n, const uint32_t* bits) {
       uint8_t* const keep = kept + begin;
 #pragma GCC ivdep
@@ -120,7 +90,7 @@ void dropout_cpu(const Tensor& x, Tensor& y, Tensor& mask, double p, const Philo
 
 void dropout_backward_cpu(const Tensor& dy, const Tensor& mask, Tensor& dx, double p) {
   dispatch_types<float, double>(compute_dtype(dx.dtype()), "dropout_backward", [&]<class C>() {
-    const C factor = static_cast<C>(p < 1 ? 1 / (1 - p) : 0);
+    const C factor = static_cast<C>(dropout_factor(p));
     cpu::map_elements<C, uint8_t, C>(
         [factor](int64_t n, C* out, const uint8_t* kept, const C* grad) {
 #pragma GCC ivdep
