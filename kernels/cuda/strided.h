@@ -60,6 +60,13 @@ class Groups {
     }
   }
 
+  // The operand is also walked from places that are multiples of `stride` away.
+  void shift_by(int operand, int64_t stride, int vector) {
+    if (stride % vector == 0) return;
+    whole_ &= ~(1u << operand);
+    flat_ = false;
+  }
+
   TENON_HD int64_t count() const { return count_; }
   // Dense operands: element i of the walk is element i of each.
   TENON_HD bool flat() const { return flat_; }
@@ -223,7 +230,8 @@ void with_bits(size_t size, const Body& body) {
 
 template <class T>
 T* data_or_null(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.raw_data()) : nullptr;
+  const bool exists = tensor.defined() && tensor.numel() > 0;
+  return exists ? static_cast<T*>(tensor.raw_data()) : nullptr;
 }
 
 // The groups of operands of one shape; those that are undefined have strides of 0. Of the types
