@@ -31,7 +31,7 @@
                 "shared memory is not initialised: " #type " must be trivial"); \
   static constinit ::simt::SharedSite simt_site_##name{                         \
       #name, sizeof(std::type_identity_t<type extent>), alignof(type)};         \
-  type(&name) extent =                                                          \
+  std::type_identity_t<type extent>& name =                                     \
       *static_cast<std::type_identity_t<type extent>*>(::simt::shared_array(&simt_site_##name))
 #define SIMT_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::simt::dynamic_shared())
@@ -50,10 +50,10 @@ inline int __syncthreads_or(int predicate, SIMT_SITE) {
   return ::simt::block_barrier(::simt::Vote::any, predicate, SIMT_HERE);
 }
 
-// One thread runs at a time and all see the same memory.
-inline void __threadfence() {}
+// One thread runs at a time and all see the same memory; the checker takes note.
+inline void __threadfence() { ::simt::fence(); }
 inline void __threadfence_block() {}
-inline void __threadfence_system() {}
+inline void __threadfence_system() { ::simt::fence(); }
 inline void __nanosleep(unsigned) {}
 inline void __trap(SIMT_SITE) { ::simt::trap(SIMT_HERE); }
 

@@ -6,6 +6,7 @@
 
 #include "tenon/tests/simt/device_heap.h"
 #include "tenon/tests/simt/fake_runtime.h"
+#include "tenon/tests/simt/hooks.h"
 #include "tenon/tests/simt/settings.h"
 #include "tenon/tests/simt/streams.h"
 
@@ -46,6 +47,7 @@ struct Copy {
   void run() const {
     for (size_t i = 0; i < rows; ++i) {
       std::memcpy(to + i * to_pitch, from + i * from_pitch, bytes);
+      if (hooks.copied != nullptr) hooks.copied(to + i * to_pitch, from + i * from_pitch, bytes);
     }
   }
 };
@@ -62,7 +64,7 @@ cudaError_t enqueue_copy(const char* what, Copy copy, cudaMemcpyKind kind, cudaS
   }
   std::shared_ptr<std::vector<char>> staged;
   if (from != Space::pageable) {
-    accesses.push_back({copy.from, copy.bytes, false, copy.rows, copy.from_pitch});
+    accesses.push_back({copy.from, copy.bytes, false, copy.rows, copy.from_pitch, true});
   } else {
     staged = std::make_shared<std::vector<char>>(copy.bytes * copy.rows);
     Copy{staged->data(), copy.bytes, copy.from, copy.from_pitch, copy.bytes, copy.rows}.run();

@@ -9,15 +9,22 @@
 
 namespace simt {
 
+class Machine;
+
 struct Hooks {
   // In a kernel.
   void (*atomic)(const void* address, size_t bytes, Site site) = nullptr;
-  void (*shared_added)(const char* array, size_t bytes) = nullptr;
-  void (*block_started)() = nullptr;
+  void (*fence)() = nullptr;
+  void (*shared_added)(Machine& machine, const char* array, size_t bytes) = nullptr;
+  void (*block_started)(Machine& machine) = nullptr;
+  // Around it, on the OS thread that runs it.
+  void (*kernel_started)(Machine& machine) = nullptr;
+  void (*kernel_ended)(Machine& machine) = nullptr;
   // Memory of a device is uninitialised at first; pinned memory is the host's to write.
   void (*allocated)(void* address, size_t bytes, bool uninitialised) = nullptr;
   void (*freed)(void* address, size_t bytes) = nullptr;
-  // A library task, before it runs.
+  void (*copied)(void* to, const void* from, size_t bytes) = nullptr;
+  // What a task that is no kernel says it touches, before it runs.
   void (*access)(const Task& task, const Access& access) = nullptr;
 };
 extern Hooks hooks;

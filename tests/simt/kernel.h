@@ -60,6 +60,8 @@ uint64_t warp_exchange(const WarpCall& call);
 
 // Before an atomic operation: in random schedules others may go first.
 void before_atomic(const void* address, size_t bytes, Site site);
+// __threadfence and its kin.
+void fence();
 // An error in device code (__trap).
 void trap(Site site);
 

@@ -74,7 +74,7 @@ __global__ void count_multiples(unsigned* counts, float* sum, int* largest, int 
   atomicAdd(&counts[i % 7], 1u);
   atomicAdd(sum, 0.5f);
   atomicMax(largest, i);
-  unsigned seen = counts[7];
+  unsigned seen = atomicAdd(&counts[7], 0u);
   while (true) {
     const unsigned old = atomicCAS(&counts[7], seen, seen + 2);
     if (old == seen) break;

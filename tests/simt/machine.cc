@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tenon/core/check.h"
+#include "tenon/tests/simt/hooks.h"
 
 namespace simt {
 namespace {
@@ -45,7 +46,9 @@ void Machine::execute(const KernelLaunch& launch) {
   Machine* const before = running;
   const Coordinates at = here;
   running = machine.get();
+  if (hooks.kernel_started != nullptr) hooks.kernel_started(*machine);
   machine->run(launch);
+  if (hooks.kernel_ended != nullptr) hooks.kernel_ended(*machine);
   running = before;
   here = at;
   const std::lock_guard lock(idle().mutex);
@@ -98,9 +101,9 @@ void Machine::run(const KernelLaunch& launch) {
 }
 
 void Machine::start_block() {
-  const uint64_t number = (block_first_ + blocks_done_ * block_step_) % blocks_;
-  const uint64_t rows = number / launch_->grid.x;
-  here.block = {static_cast<unsigned>(number % launch_->grid.x),
+  block_number_ = (block_first_ + blocks_done_ * block_step_) % blocks_;
+  const uint64_t rows = block_number_ / launch_->grid.x;
+  here.block = {static_cast<unsigned>(block_number_ % launch_->grid.x),
                 static_cast<unsigned>(rows % launch_->grid.y),
                 static_cast<unsigned>(rows / launch_->grid.y)};
   for (unsigned w = 0; w < warps_; ++w) {
@@ -111,6 +114,7 @@ void Machine::start_block() {
   runnable_warps_ = warps_ == 32 ? ~0u : (1u << warps_) - 1;
   done_count_ = barrier_count_ = 0;
   ++block_epoch_;
+  if (hooks.block_started != nullptr) hooks.block_started(*this);
   current_ = 0;
   if (schedule_ == Schedule::warp_priorities) {
     for (unsigned w = warps_; w > 1; --w) std::swap(priority_[w - 1], priority_[random_.below(w)]);

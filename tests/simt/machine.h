@@ -39,6 +39,7 @@ class Machine {
   uint64_t exchange(const WarpCall& call);
   void maybe_yield();
   SharedArena& arena() { return arena_; }
+  const SharedArena& arena() const { return arena_; }
 
   // Reports and gives the kernel up. Does not return.
   [[noreturn]] void give_up(Kind kind, const std::string& text);
@@ -48,7 +49,7 @@ class Machine {
   const Fiber& fiber() const { return *running_; }
   uint32_t block_epoch() const { return block_epoch_; }
   uint32_t warp_epoch() const { return warp_epoch_[here.number / 32]; }
-  uint64_t block_number() const { return blocks_done_; }
+  uint64_t block_number() const { return block_number_; }
   bool owns_stack(const void* address) const { return fibers_.holds(address); }
   // "op 'softmax', block (0, 0, 0), thread (3, 0, 0)"
   std::string where() const;
@@ -89,6 +90,7 @@ class Machine {
   unsigned warps_ = 0;
   uint64_t blocks_ = 0;
   uint64_t blocks_done_ = 0;
+  uint64_t block_number_ = 0;
   uint64_t block_step_ = 1;  // blocks run in steps of this, modulo their number
   uint64_t block_first_ = 0;
   bool given_up_ = false;

@@ -178,6 +178,10 @@ void before_atomic(const void* address, size_t bytes, Site site) {
   if (hooks.atomic != nullptr) hooks.atomic(address, bytes, site);
 }
 
+void fence() {
+  if (hooks.fence != nullptr) hooks.fence();
+}
+
 void trap(Site site) {
   Machine& machine = machine_of("__trap");
   machine.give_up(Kind::bad_call, tenon::str(machine.where(), " called __trap at ", text_of(site)));
@@ -187,7 +191,11 @@ void* dynamic_shared() { return machine_of("SIMT_DYNAMIC_SHARED").arena().dynami
 
 void* shared_array(const SharedSite* site) {
   Machine& machine = machine_of("SIMT_SHARED");
+  const size_t before = machine.arena().arrays().size();
   void* array = machine.arena().find_or_add(site);
+  if (hooks.shared_added != nullptr && machine.arena().arrays().size() > before) {
+    hooks.shared_added(machine, static_cast<const char*>(array), site->bytes);
+  }
   if (array == nullptr) {
     machine.give_up(Kind::shared_limit,
                     tenon::str(machine.where(), ": with array '", site->name, "' of ", site->bytes,

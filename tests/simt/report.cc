@@ -16,7 +16,7 @@ constexpr std::array kNames = {
     "DEADLOCK",          "SHARED LIMIT",       "OUT OF BOUNDS",
     "USE AFTER FREE",    "UNINITIALISED",      "SHARED RACE",
     "GLOBAL RACE",       "STREAM RACE",        "HOST MEMORY",
-    "BAD CALL",
+    "HOST ACCESS",       "BAD CALL",
 };
 
 void print_and_abort(const Report& report) {
@@ -26,6 +26,9 @@ void print_and_abort(const Report& report) {
   std::fflush(stderr);
   std::abort();
 }
+
+// A handler's own accesses are of no interest.
+__thread bool reporting __attribute__((tls_model("initial-exec"))) = false;
 
 std::atomic<ReportHandler> current{&print_and_abort};
 
@@ -38,6 +41,11 @@ ReportHandler set_report_handler(ReportHandler handler) {
   return previous == &print_and_abort ? nullptr : previous;
 }
 
-void report(Kind kind, const std::string& text) { current.load()({kind, text}); }
+void report(Kind kind, const std::string& text) {
+  if (reporting) return;
+  reporting = true;
+  current.load()({kind, text});
+  reporting = false;
+}
 
 }  // namespace simt

@@ -23,6 +23,7 @@ enum class Kind {
   global_race,
   stream_race,
   host_memory,  // a kernel touches memory that the device cannot reach
+  host_access,  // host code touches device memory
   bad_call,     // a runtime function or a device function used where it may not be
 };
 

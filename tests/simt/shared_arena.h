@@ -40,6 +40,7 @@ class SharedArena {
   // The last one that begins before `address`, to name what was overrun.
   const Array* array_before(const void* address) const;
   const char* memory() const { return memory_; }
+  const std::vector<Array>& arrays() const { return arrays_; }
 
   static constexpr size_t kBytes = 512 << 10;
 

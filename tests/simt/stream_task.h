@@ -18,6 +18,7 @@ struct Access {
   bool write;
   size_t rows = 1;
   size_t stride = 0;
+  bool copies = false;  // reads what may be uninitialised, and passes that on
 };
 
 // In eager mode the task has run when this returns; in async mode it runs on the stream's thread.

@@ -26,6 +26,12 @@ struct Worker {
   Random random{0};
 };
 
+// Not in the unnamed namespace: gold mistakes one local thread variable of a library for another.
+extern __thread const Task* running_task __attribute__((tls_model("initial-exec")));
+extern __thread int device_of_thread __attribute__((tls_model("initial-exec")));
+__thread const Task* running_task = nullptr;
+__thread int device_of_thread = 0;
+
 namespace {
 
 // Threads outlive main's statics: nothing here is ever destroyed.
@@ -42,9 +48,6 @@ State& state() {
   static State& instance = *new State;
   return instance;
 }
-
-__thread const Task* running_task __attribute__((tls_model("initial-exec"))) = nullptr;
-__thread int device_of_thread __attribute__((tls_model("initial-exec"))) = 0;
 
 void work(const std::shared_ptr<Worker>& worker, int device) {
   device_of_thread = device;

@@ -1,7 +1,7 @@
 """CUDA code, built twice from the same sources: by nvcc for a GPU and by g++ for the emulator."""
 
 load("@cuda//:have.bzl", "HAVE", "NVCC")
-load("//tools/bazel:tenon.bzl", "tenon_library")
+load("//tools/bazel:tenon.bzl", "fast_copts", "tenon_library")
 
 _ARCHITECTURES = select({
     "//tools/bazel:all_archs": [
@@ -17,12 +17,16 @@ _ARCHITECTURES = select({
 })
 
 # How the access checker sees what a kernel touches: calls in front of every access, which
-# tests/simt answers. ThreadSanitizer's own library is not linked.
-CHECKED_COPTS = [
+# tests/simt answers. ThreadSanitizer's own library is not linked. What the compiler turns into
+# memcpy or masked stores would not be seen.
+CHECKED_COPTS = fast_copts([
     "-O2",
+    "-g1",
     "-fsanitize=thread",
     "--param=tsan-instrument-func-entry-exit=0",
-]
+    "-fno-tree-loop-distribute-patterns",
+    "-fno-tree-vectorize",
+])
 
 def _nvcc_objects(ctx):
     context = cc_common.merge_cc_infos(
