@@ -38,11 +38,11 @@ void check(int64_t count, size_t ranks, size_t destinations, bool in_place, Redu
     const Tensor values = random_tensor({count}, DType::f64, static_cast<unsigned>(r + 1));
     std::vector<double> scaled = values.to_vector();
     for (double& value : scaled) value *= 100;
-    sources.push_back(from_vector(scaled, {count}, {.dtype = dtype_of<T>}));
+    sources.push_back(from_vector(scaled, {count}, {dtype_of<T>, kCpu}));
   }
   const std::vector<double> wanted = naive<T>(sources, op, static_cast<int>(ranks));
   for (size_t k = 0; k < destinations; ++k) {
-    results.push_back(in_place ? sources[k % ranks] : empty({count}, {.dtype = dtype_of<T>}));
+    results.push_back(in_place ? sources[k % ranks] : empty({count}, {dtype_of<T>, kCpu}));
   }
   std::vector<const void*> from;
   std::vector<void*> to;
