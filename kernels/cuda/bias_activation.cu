@@ -3,7 +3,7 @@
 #include "tenon/core/factory.h"
 #include "tenon/kernels/copy.h"
 #include "tenon/kernels/cuda/strided.h"
-#include "tenon/kernels/pointwise_math.h"
+#include "tenon/kernels/pointwise.h"
 
 namespace tenon::kernels::cuda {
 namespace {
@@ -34,18 +34,20 @@ Tensor broadcast_bias(const Tensor& bias, const Tensor& y, int axis) {
 
 }  // namespace
 
-void add_bias_and_activate(const char* op, const Tensor& y, const Tensor* bias, int axis,
+void add_bias_and_activate(const char* op, Tensor& y, const Tensor* bias, int axis,
                            Activation activation) {
-  if (y.numel() == 0 || (bias == nullptr && activation == Activation::none)) return;
-  Tensor added;
-  if (bias != nullptr) {
-    Tensor vector = *bias;
-    if (bias->dtype() != y.dtype()) {
-      vector = empty(bias->shape(), {y.dtype(), y.device(), Category::other});
-      copy(y.device().type, *bias, vector);
-    }
-    added = broadcast_bias(vector, y, axis);
+  if (y.numel() == 0) return;
+  if (bias == nullptr) {
+    if (activation == Activation::relu) Unary<Relu>::forward(DeviceType::cuda, y, y, {});
+    if (activation == Activation::gelu) Unary<Gelu>::forward(DeviceType::cuda, y, y, {});
+    return;
   }
+  Tensor vector = *bias;
+  if (bias->dtype() != y.dtype()) {
+    vector = empty(bias->shape(), {y.dtype(), y.device(), Category::other});
+    copy(DeviceType::cuda, *bias, vector);
+  }
+  const Tensor added = broadcast_bias(vector, y, axis);
   dispatch_floating(y.dtype(), op, [&]<class T>() {
     map_elements<T, T, T>(op, AddAndActivate<Compute<T>>{activation}, y, y, added);
   });

@@ -7,7 +7,7 @@
 namespace tenon::kernels::cuda {
 
 // y = activation(y + bias) in place; bias (length of `axis`) may be null.
-void add_bias_and_activate(const char* op, const Tensor& y, const Tensor* bias, int axis,
+void add_bias_and_activate(const char* op, Tensor& y, const Tensor* bias, int axis,
                            Activation activation);
 
 }  // namespace tenon::kernels::cuda
