@@ -56,6 +56,8 @@ def _nvcc_objects(ctx):
                 "-std=c++20",
                 "-O3",
                 "--expt-relaxed-constexpr",
+                # As on the CPU: an element must not depend on which code path computed it.
+                "-fmad=false",
                 "-Xptxas=-v",
                 "-Xcompiler=-fPIC,-Wall,-Wextra,-Werror",
                 "-Werror=all-warnings",
@@ -187,7 +189,8 @@ def cuda_tests(name, program, mpi_ranks = 0, variants = _CUDA_VARIANTS.keys(), t
         native.sh_test(
             name = "%s_%s" % (name, variant),
             srcs = ["//tools/bazel:run_test.sh"],
-            args = [str(mpi_ranks), "$(rootpath %s)" % program],
+            # Cases tagged [host] are about what only the host does.
+            args = [str(mpi_ranks), "$(rootpath %s)" % program, "~[host]"],
             data = [
                 program,
                 "//tools:libtenon_cuda_%s.so" % env["TENON_CUDA"],
