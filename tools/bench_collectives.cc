@@ -66,8 +66,9 @@ void add_flags(CommandLine& line, Flags& flags) {
   line.add("-c,--check", bench.check, "Iterations whose result is checked; 0: none")
       ->check(at_least(0));
   line.heading("Ranks and memory");
-  line.add_choice("--backend", flags.backend, {"mpi", "local"},
-                  "mpi: the ranks of mpirun; local: threads. Not given: mpi under mpirun");
+  line.add_choice("--backend", flags.backend, {"mpi", "local", "nccl"},
+                  "mpi: the ranks of mpirun; local: threads; nccl: the ranks of mpirun, a CUDA "
+                  "device each. Not given: mpi under mpirun");
   line.add("--ranks", flags.ranks, "Ranks of the local backend")->check(at_least(1));
   line.add_choice("--buffers", flags.buffers, {"window", "plain"},
                   "Shared windows of the node, or ordinary memory");
@@ -79,7 +80,7 @@ void add_flags(CommandLine& line, Flags& flags) {
   line.add("--json", flags.json, "File for rows with percentiles and the environment");
 }
 
-void resolve(Flags& flags, const World& world) {
+void resolve(Flags& flags, World& world) {
   flags.bench.op = kOps.at(flags.op);
   flags.bench.dtype = kTypes.at(flags.dtype);
   flags.bench.window = flags.buffers == "window";
@@ -91,6 +92,7 @@ void resolve(Flags& flags, const World& world) {
   if (flags.backend == "mpi" && world.size() == 1) {
     usage("[flags] --backend mpi needs ranks: mpirun -np 2 bench_collectives …");
   }
+  if (flags.backend == "nccl") set_default_device(world.use(DeviceType::cuda));
   if (flags.bench.compare && flags.backend != "mpi") {
     usage("[flags] --compare-mpi needs mpirun");
   }
@@ -98,7 +100,7 @@ void resolve(Flags& flags, const World& world) {
     usage(str("[flags] wrong sizes: given ", flags.bench.min_bytes, " to ", flags.bench.max_bytes,
               " bytes, wanted 1 or more and ascending"));
   }
-  if (flags.backend == "mpi") flags.ranks = world.size();
+  if (flags.backend != "local") flags.ranks = world.size();
 }
 
 void print_head(const Flags& flags) {
@@ -183,7 +185,7 @@ int run(World& world, int argc, char** argv) {
   if (const auto status = line.parse(argc, argv, world.rank() == 0)) return *status;
   resolve(flags, world);
   int64_t wrong = 0;
-  if (flags.backend == "mpi") {
+  if (flags.backend != "local") {
     wrong = run_bench(world.group(), flags);
   } else {
     run_ranks(flags.ranks, [&](ProcessGroup group) {

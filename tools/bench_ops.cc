@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "tenon/core/runtime.h"
 #include "tenon/distributed/comm/world.h"
 #include "tenon/tools/cli.h"
 #include "tenon/tools/machine_ceilings.h"
@@ -21,6 +22,7 @@ using namespace tenon::tools;
 struct Flags {
   int threads = 0;
   std::string dtype = "f32";
+  std::string device = "cpu";
   std::string filter;
   int64_t size = 4 << 20;
   double max_seconds = 0.1;
@@ -30,6 +32,7 @@ struct Flags {
 void add_flags(CommandLine& line, Flags& flags) {
   line.add("--threads", flags.threads, "Threads; 0: all cores")->check(at_least(0));
   line.add_choice("--dtype", flags.dtype, {"f32", "f64", "bf16", "f16"}, "Element type");
+  line.add_choice("--device", flags.device, {"cpu", "cuda"}, "Where to compute");
   line.add("--filter", flags.filter, "Only ops whose name holds this text");
   line.add("--size", flags.size, "Elements of ops that may have any size")->check(at_least(1024));
   line.add("--max-seconds", flags.max_seconds, "Seconds for each op and each ceiling")
@@ -58,6 +61,10 @@ std::vector<OpEntry> chosen_ops(const Flags& flags) {
 void print_head(const MachineCeilings& ceilings, const Flags& flags) {
   std::printf("# %s, %d threads; best of the runs in %g s\n", flags.dtype.c_str(), flags.threads,
               flags.max_seconds);
+  const Device device = default_device();
+  if (device != kCpu) {
+    std::printf("# %s\n", runtime(device.type).describe(device.index).c_str());
+  }
   std::printf(
       "# ceilings: copy %.1f GB/s, triad %.1f GB/s, %s multiply-adds %.1f GFLOP/s "
       "(one thread %.1f)\n",
@@ -77,6 +84,7 @@ Json measure(const OpEntry& op, const MachineCeilings& ceilings, const Flags& fl
   return {{"op", op.name},
           {"shape", run.shape},
           {"dtype", flags.dtype},
+          {"device", flags.device},
           {"us", us},
           {"rate", rate},
           {"unit", run.computes ? "GFLOP/s" : "GB/s"},
@@ -120,9 +128,10 @@ int run(World& world, int argc, char** argv) {
     throw Error("[flags] bench_ops is for a single process, without mpirun", ErrorKind::usage);
   }
   const std::vector<OpEntry> ops = chosen_ops(flags);
+  if (flags.device == "cuda") set_default_device(world.use(DeviceType::cuda));
   flags.threads = use_threads(flags.threads, world);
   const MachineCeilings ceilings =
-      measure_ceilings(dtype_from_name(flags.dtype), flags.max_seconds);
+      measure_ceilings(dtype_from_name(flags.dtype), flags.size, flags.max_seconds);
   print_head(ceilings, flags);
   Json rows = Json::array();
   for (const OpEntry& op : ops) {

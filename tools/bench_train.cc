@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "tenon/core/rank_context.h"
 #include "tenon/distributed/comm/world.h"
 #include "tenon/tools/alternate.h"
 #include "tenon/tools/cli.h"
@@ -25,6 +26,7 @@ struct Options {
   std::string model = "mlp";
   std::string dtype = "f32";
   std::string parallel = "none";
+  std::string device = "cpu";
   int threads = 0;
   int64_t steps = 30;
   int64_t warmup = 10;
@@ -41,6 +43,7 @@ void add_flags(CommandLine& line, Options& options) {
   line.add_choice("--model", options.model, {"mlp", "cnn"}, "Model, with its batch and optimizer");
   line.add_choice("--dtype", options.dtype, {"f32", "bf16"},
                   "Precision; bf16 computes in bf16 and keeps parameters in f32");
+  line.add_choice("--device", options.device, {"cpu", "cuda"}, "Where to compute, PyTorch too");
   line.add("--threads", options.threads, "Threads per rank; 0: cores / ranks of this node")
       ->check(at_least(0));
   line.add("--steps", options.steps, "Steps of a run")->check(at_least(1));
@@ -61,7 +64,7 @@ void add_flags(CommandLine& line, Options& options) {
   line.add("--json", options.json, "File for the row, all runs and the environment");
 }
 
-void resolve(Options& options, const World& world) {
+void resolve(Options& options, World& world) {
   const auto usage = [](const char* text) { throw Error(text, ErrorKind::usage); };
   if (!options.torch.empty() + options.overhead + options.independent > 1) {
     usage("[flags] --torch, --overhead and --independent are for one run each");
@@ -75,6 +78,7 @@ void resolve(Options& options, const World& world) {
     usage("[flags] --parallel none is for a single rank, wanted ddp");
   }
   options.threads = use_threads(options.threads, world);
+  if (options.device == "cuda") world.use(DeviceType::cuda);
 }
 
 void add_timings(Json& row, const std::string& name, const Timings& timings) {
@@ -91,8 +95,12 @@ class Bench {
         folder_(group_),
         tensors_(make_bench_tensors(recipe_, group_.rank(),
                                     folder_.file(str("tensors.", group_.rank())))) {
+    // The model is made on the device; weights and batches were made on the host, for the peer too.
+    set_default_device(world.device());
+    tensors_.move_batches(world.device());
     row_ = {{"model", recipe_.model},
             {"dtype", options.dtype},
+            {"device", options.device},
             {"threads", options.threads},
             {"ranks", group_.size()}};
   }
@@ -116,7 +124,7 @@ class Bench {
       for (int i = 0; i < options_.pairs; ++i) timings.ms.push_back(run_ours());
       add_timings(row_, "ours", timings);
       details_["ours_runs_ms"] = timings.ms;
-      row_["ours_peak_bytes"] = memory.peak_growth();
+      row_["ours_peak_bytes"] = peak_bytes(memory);
       row_["loss_ours"] = loss;
     } else {
       against_torch(run_ours, memory, loss);
@@ -128,6 +136,11 @@ class Bench {
   }
 
  private:
+  // Resident bytes of the process; on a device the bytes of tensors there.
+  static int64_t peak_bytes(const ResidentMemoryWatch& memory) {
+    return default_device() == kCpu ? memory.peak_growth() : rank_context().memory->peak();
+  }
+
   Parallelism parallelism(bool ddp) const {
     Parallelism result{group_, {}};
     if (ddp) result.ddp = DdpOptions{.bucket_bytes = options_.bucket_bytes};
@@ -137,8 +150,8 @@ class Bench {
   void against_torch(const std::function<double()>& run_ours, const ResidentMemoryWatch& memory,
                      double loss) {
     Json choice;
-    const auto peer = best_torch_peer({options_.torch, recipe_, options_.dtype, options_.threads,
-                                       options_.warmup, options_.steps},
+    const auto peer = best_torch_peer({options_.torch, recipe_, options_.dtype, options_.device,
+                                       options_.threads, options_.warmup, options_.steps},
                                       group_, folder_, choice);
     const double peer_loss =
         peer->ask(str("check ", options_.check_steps)).at("loss").get<double>();
@@ -149,7 +162,7 @@ class Bench {
     add_timings(row_, "ours", pair.a);
     add_timings(row_, "torch", pair.b);
     row_["ratio"] = pair.b.median() / pair.a.median();
-    row_["ours_peak_bytes"] = memory.peak_growth();
+    row_["ours_peak_bytes"] = peak_bytes(memory);
     row_["torch_peak_bytes"] = peer->ask("memory").at("peak");
     row_["loss_ours"] = loss;
     row_["loss_torch"] = peer_loss;
@@ -177,7 +190,7 @@ class Bench {
   ProcessGroup group_;
   const BenchRecipe recipe_;
   const SharedFolder folder_;
-  const BenchTensors tensors_;
+  BenchTensors tensors_;
   Json row_;
   Json details_;
 };

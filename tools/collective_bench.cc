@@ -7,6 +7,8 @@
 
 #include "tenon/core/dispatch_dtype.h"
 #include "tenon/core/factory.h"
+#include "tenon/core/rank_context.h"
+#include "tenon/core/runtime.h"
 
 namespace tenon::tools {
 namespace {
@@ -63,7 +65,8 @@ CollectiveBench::CollectiveBench(ProcessGroup group, const CollectiveOptions& op
   }
   const int64_t elements =
       options.max_bytes / static_cast<int64_t>(size_of(options.dtype)) + group.size();
-  pattern_ = empty({elements}, {.dtype = options.dtype, .category = Category::other});
+  pattern_ =
+      empty({elements}, {.dtype = options.dtype, .device = kCpu, .category = Category::other});
   dispatch_numeric(options.dtype, "bench", [&]<class T>() {
     for (int64_t i = 0; i < elements; ++i) {
       pattern_.data<T>()[i] = static_cast<T>(input_value(group.rank(), i));
@@ -80,8 +83,9 @@ CollectiveBench::CollectiveBench(ProcessGroup group, const CollectiveOptions& op
 
 Tensor CollectiveBench::make(int64_t elements) {
   const size_t bytes = static_cast<size_t>(elements) * size_of(options_.dtype);
-  const auto storage = options_.window ? group_.allocate(bytes, Category::other)
-                                       : std::make_shared<Storage>(bytes, kCpu, Category::other);
+  const Device device = default_device();
+  const auto storage = options_.window ? group_.allocate(bytes, Category::other, device)
+                                       : std::make_shared<Storage>(bytes, device, Category::other);
   const Tensor tensor(storage, options_.dtype, {elements});
   refill(tensor);
   return tensor;
@@ -116,7 +120,7 @@ std::vector<int64_t> CollectiveBench::sizes() const {
 }
 
 void CollectiveBench::refill(const Tensor& tensor) const {
-  std::memcpy(tensor.raw_data(), pattern_.raw_data(), tensor.nbytes());
+  copy_bytes(tensor.raw_data(), tensor.device(), pattern_.raw_data(), kCpu, tensor.nbytes());
 }
 
 Work CollectiveBench::launch(const Tensor& output, const Tensor& input) {
@@ -166,7 +170,8 @@ CollectiveBench::Placement CollectiveBench::out_of_place(int64_t count) {
   return {.prepare = prepare,
           .run =
               [=, this] {
-                std::memcpy(output.raw_data(), input.raw_data(), input.nbytes());
+                copy_bytes(output.raw_data(), output.device(), input.raw_data(), input.device(),
+                           input.nbytes());
                 launch(output, output).wait();
               },
           .result = output};
@@ -198,9 +203,11 @@ std::vector<CollectiveTimes> CollectiveBench::alternate(const std::vector<Placem
       const Placement& placement = placements[p];
       if (!placement.run) continue;
       placement.prepare();
+      synchronize(default_device());
       group_.barrier({.tag = "bench", .blocking = true}).wait();
       const auto start = std::chrono::steady_clock::now();
       placement.run();
+      synchronize(default_device());
       const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - start;
       if (i >= 0) times[p].us.push_back(us.count());
       if (i >= options_.iters - options_.check && placement.result.defined()) {
@@ -210,10 +217,12 @@ std::vector<CollectiveTimes> CollectiveBench::alternate(const std::vector<Placem
   }
   for (CollectiveTimes& each : times) {
     if (each.us.empty()) continue;
-    const Tensor slowest = from_data(each.us, {static_cast<int64_t>(each.us.size())});
+    const Tensor slowest =
+        from_data(each.us, {static_cast<int64_t>(each.us.size())}, Category::other, kCpu);
     group_.all_reduce(slowest, ReduceOp::max).wait();
     each.us = slowest.to_vector();
-    const Tensor wrong = full({1}, static_cast<double>(each.wrong), {.dtype = DType::i64});
+    const Tensor wrong =
+        full({1}, static_cast<double>(each.wrong), {.dtype = DType::i64, .device = kCpu});
     group_.all_reduce(wrong, ReduceOp::sum).wait();
     each.wrong = wrong.item<int64_t>();
   }
@@ -233,7 +242,8 @@ double CollectiveBench::expected(int64_t i, int64_t count) const {
   return input_value(from, name == "all_gather" ? i % count : rank * count + i % count);
 }
 
-int64_t CollectiveBench::count_wrong(const Tensor& result, int64_t count) const {
+int64_t CollectiveBench::count_wrong(const Tensor& on_device, int64_t count) const {
+  const Tensor result = on_device.device() == kCpu ? on_device : copied_to(on_device, kCpu);
   int64_t wrong = 0;
   const ReduceOp op = reduces() ? options_.op : ReduceOp::sum;
   dispatch_numeric(options_.dtype, "bench", [&]<class T>() {

@@ -77,7 +77,7 @@ class CollectiveBench {
   std::vector<CollectiveTimes> alternate(const std::vector<Placement>& placements, int64_t count);
   void refill(const Tensor& tensor) const;
   double expected(int64_t i, int64_t count) const;
-  int64_t count_wrong(const Tensor& result, int64_t count) const;
+  int64_t count_wrong(const Tensor& on_device, int64_t count) const;
   bool has_parts() const;
 
   ProcessGroup group_;

@@ -3,11 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "tenon/core/factory.h"
 #include "tenon/core/parallel.h"
+#include "tenon/core/runtime.h"
+#include "tenon/kernels/matmul.h"
+#include "tenon/kernels/random.h"
 #include "tenon/tools/op_timer.h"
 
 namespace tenon::tools {
@@ -87,9 +91,33 @@ double triad_rate(const Tensor& to, const Tensor& a, const Tensor& b, double sec
   return 3.0 * to.nbytes() / best_us(triad, seconds) / 1e3;
 }
 
+// A device: what its own copy moves, and what its library multiplies at a size that fills it.
+MachineCeilings device_ceilings(DType dtype, int64_t size, double seconds) {
+  const Device device = default_device();
+  MachineCeilings result;
+  result.dtype = dtype;
+  const Tensor to = zeros({16 * size}), from = zeros({16 * size});
+  const auto copy = [&] {
+    runtime(device.type)
+        .copy_async(to.raw_data(), from.raw_data(), to.nbytes(), current_stream(device));
+  };
+  result.copy_gb = 2.0 * static_cast<double>(to.nbytes()) / best_us(copy, seconds) / 1e3;
+  result.triad_gb = result.copy_gb;
+  const auto side = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(size)));
+  const Tensor a = zeros({side, side}, {.dtype = dtype}), b = zeros({side, side}, {.dtype = dtype});
+  Tensor c = zeros({side, side}, {.dtype = dtype});
+  for (Tensor operand : {a, b}) kernels::uniform(device.type, operand, -1, 1, {});
+  const auto multiply = [&] { kernels::matmul(device.type, a, b, c, {}); };
+  const auto flops = 2.0 * static_cast<double>(side) * static_cast<double>(side * side);
+  result.gflop = flops / best_us(multiply, seconds) / 1e3;
+  result.gflop_one = result.gflop;
+  return result;
+}
+
 }  // namespace
 
-MachineCeilings measure_ceilings(DType dtype, double seconds) {
+MachineCeilings measure_ceilings(DType dtype, int64_t size, double seconds) {
+  if (default_device() != kCpu) return device_ceilings(dtype, size, seconds);
   MachineCeilings result;
   result.dtype = compute_dtype(dtype);
   const auto rate = result.dtype == DType::f64 ? gflop_rate<double> : gflop_rate<float>;

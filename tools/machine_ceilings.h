@@ -16,8 +16,9 @@ struct MachineCeilings {
   double bandwidth() const { return copy_gb > triad_gb ? copy_gb : triad_gb; }
 };
 
-// Multiply-adds are in the type that kernels of `dtype` compute in. Each of the figures takes about
-// `seconds`.
-MachineCeilings measure_ceilings(DType dtype, double seconds);
+// Of the default device. On the CPU multiply-adds are in the type that kernels of `dtype` compute
+// in. On a CUDA device they are a product of square matrices of `dtype` with 16 `size` elements
+// each, and bandwidth is that of its own copy of as many. Each figure takes about `seconds`.
+MachineCeilings measure_ceilings(DType dtype, int64_t size, double seconds);
 
 }  // namespace tenon::tools

@@ -12,7 +12,7 @@ Shape OpSetup::rows() const { return {std::max<int64_t>(size / kRow, 1), kRow}; 
 
 Tensor OpSetup::random(const Shape& shape, DType type) const {
   Tensor result = empty(shape, {.dtype = type});
-  kernels::uniform(DeviceType::cpu, result, -1, 1, {});
+  kernels::uniform(result.device().type, result, -1, 1, {});
   return result;
 }
 

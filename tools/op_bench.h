@@ -7,9 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "tenon/core/rank_context.h"
 #include "tenon/core/tensor.h"
 
 namespace tenon::tools {
+
+// Where the ops run.
+inline DeviceType op_device() { return default_device().type; }
 
 struct OpRun {
   std::string shape;

@@ -6,7 +6,6 @@
 namespace tenon::tools {
 namespace {
 
-constexpr DeviceType kDevice = DeviceType::cpu;
 using Setup = const OpSetup&;
 
 struct Product {
@@ -21,7 +20,7 @@ OpRun matmul(Setup s, const Product& p) {
   };
   Tensor a = operand(p.m, p.k, p.turn_a), b = operand(p.k, p.n, p.turn_b), y = s.blank({p.m, p.n});
   return computes(str(p.m, "x", p.k, "x", p.n), 2.0 * p.m * p.k * p.n,
-                  [=]() mutable { kernels::matmul(kDevice, a, b, y, {}); });
+                  [=]() mutable { kernels::matmul(op_device(), a, b, y, {}); });
 }
 
 // A convolution with 3x3 weights of a batch of 64, with bias and without padding.
@@ -38,11 +37,11 @@ OpRun conv(Setup s, const Conv& c, ConvPass pass) {
   const double flops = 2.0 * static_cast<double>(y.numel() * c.in) * kSide * kSide;
   return computes(str(c.in, "-", c.out, " 3x3 on ", c.size, "x", c.size), flops, [=]() mutable {
     if (pass == ConvPass::forward) {
-      kernels::conv2d(kDevice, x, weight, &bias, y, {}, kernels::Activation::none);
+      kernels::conv2d(op_device(), x, weight, &bias, y, {}, kernels::Activation::none);
     } else if (pass == ConvPass::input) {
-      kernels::conv2d_backward_input(kDevice, y, weight, x, {}, false);
+      kernels::conv2d_backward_input(op_device(), y, weight, x, {}, false);
     } else {
-      kernels::conv2d_backward_weight(kDevice, x, y, weight, &bias, {}, false, false);
+      kernels::conv2d_backward_weight(op_device(), x, y, weight, &bias, {}, false, false);
     }
   });
 }

@@ -19,80 +19,81 @@
 namespace tenon::tools {
 namespace {
 
-constexpr DeviceType kDevice = DeviceType::cpu;
 using Setup = const OpSetup&;
 
 template <class Op>
 OpRun unary(Setup s) {
   Tensor x = s.random({s.size}), y = s.blank({s.size});
   return moves(x.shape(), {x, y},
-               [=]() mutable { kernels::Unary<Op>::forward(kDevice, x, y, {}); });
+               [=]() mutable { kernels::Unary<Op>::forward(op_device(), x, y, {}); });
 }
 template <class Op>
 OpRun unary_backward(Setup s) {
   Tensor saved = s.random({s.size}), dy = s.random({s.size}), dx = s.blank({s.size});
-  return moves(dy.shape(), {saved, dy, dx},
-               [=]() mutable { kernels::Unary<Op>::backward(kDevice, saved, dy, dx, {}, false); });
+  return moves(dy.shape(), {saved, dy, dx}, [=]() mutable {
+    kernels::Unary<Op>::backward(op_device(), saved, dy, dx, {}, false);
+  });
 }
 template <class Op>
 OpRun binary(Setup s) {
   Tensor a = s.random({s.size}), b = s.random({s.size}), y = s.blank({s.size});
   return moves(y.shape(), {a, b, y},
-               [=]() mutable { kernels::Binary<Op>::forward(kDevice, a, b, y); });
+               [=]() mutable { kernels::Binary<Op>::forward(op_device(), a, b, y); });
 }
 
 OpRun add_bias(Setup s) {
   Tensor x = s.random(s.rows()), bias = s.random({OpSetup::kRow}), y = s.blank(s.rows());
   const Tensor repeated = bias.as_strided(s.rows(), {0, 1});
-  return moves(x.shape(), {x, bias, y},
-               [=]() mutable { kernels::Binary<kernels::Add>::forward(kDevice, x, repeated, y); });
+  return moves(x.shape(), {x, bias, y}, [=]() mutable {
+    kernels::Binary<kernels::Add>::forward(op_device(), x, repeated, y);
+  });
 }
 
 OpRun accumulate(Setup s) {
   Tensor x = s.random({s.size}), into = s.blank({s.size});
   return moves(x.shape(), {x, into, into},
-               [=]() mutable { kernels::accumulate(kDevice, x, into, 1); });
+               [=]() mutable { kernels::accumulate(op_device(), x, into, 1); });
 }
 
 OpRun copy_to(Setup s, DType type) {
   Tensor x = s.random({s.size}), y = s.blank({s.size}, type);
-  return moves(x.shape(), {x, y}, [=]() mutable { kernels::copy(kDevice, x, y); });
+  return moves(x.shape(), {x, y}, [=]() mutable { kernels::copy(op_device(), x, y); });
 }
 
 OpRun copy_transposed(Setup s) {
   Tensor x = s.random(s.rows()), y = s.blank({OpSetup::kRow, s.rows()[0]});
   const Tensor turned = x.as_strided(y.shape(), {1, OpSetup::kRow});
-  return moves(x.shape(), {x, y}, [=]() mutable { kernels::copy(kDevice, turned, y); });
+  return moves(x.shape(), {x, y}, [=]() mutable { kernels::copy(op_device(), turned, y); });
 }
 
 OpRun fill(Setup s) {
   Tensor x = s.blank({s.size});
-  return moves(x.shape(), {x}, [=]() mutable { kernels::fill(kDevice, x, 1); });
+  return moves(x.shape(), {x}, [=]() mutable { kernels::fill(op_device(), x, 1); });
 }
 
 OpRun sum(Setup s, kernels::AxisMask axes) {
   Tensor x = s.random(s.rows());
   Tensor out = s.blank({axes & 1 ? 1 : x.dim(0), axes & 2 ? 1 : x.dim(1)});
   return moves(x.shape(), {x, out},
-               [=]() mutable { kernels::sum(kDevice, x, out, axes, 1, false); });
+               [=]() mutable { kernels::sum(op_device(), x, out, axes, 1, false); });
 }
 
 OpRun largest(Setup s) {
   Tensor x = s.random(s.rows());
   Tensor values = s.blank({x.dim(0), 1}), indices = s.blank({x.dim(0), 1}, DType::i64);
   return moves(x.shape(), {x, values, indices},
-               [=]() mutable { kernels::max(kDevice, x, values, indices, 1); });
+               [=]() mutable { kernels::max(op_device(), x, values, indices, 1); });
 }
 
 template <class Slot>
 OpRun row_wise(Setup s, const Slot& slot) {
   Tensor x = s.random(s.rows()), y = s.blank(s.rows());
-  return moves(x.shape(), {x, y}, [=, &slot]() mutable { slot(kDevice, x, y, 1); });
+  return moves(x.shape(), {x, y}, [=, &slot]() mutable { slot(op_device(), x, y, 1); });
 }
 template <class Slot>
 OpRun row_wise_backward(Setup s, const Slot& slot) {
   Tensor y = s.random(s.rows()), dy = s.random(s.rows()), dx = s.blank(s.rows());
-  return moves(y.shape(), {y, dy, dx}, [=, &slot]() mutable { slot(kDevice, y, dy, dx, 1); });
+  return moves(y.shape(), {y, dy, dx}, [=, &slot]() mutable { slot(op_device(), y, dy, dx, 1); });
 }
 
 // What both directions of the loss work with.
@@ -100,14 +101,14 @@ OpRun cross_entropy(Setup s, bool backward) {
   Tensor logits = s.random(s.rows()), targets = s.ids(logits.dim(0), logits.dim(1));
   Tensor loss = s.state({}), log_sum_exp = s.state({logits.dim(0)}), weight = s.state({});
   auto forward = [=]() mutable {
-    kernels::cross_entropy(kDevice, logits, targets, loss, log_sum_exp, weight, {});
+    kernels::cross_entropy(op_device(), logits, targets, loss, log_sum_exp, weight, {});
   };
   if (!backward) return moves(logits.shape(), {logits, targets, log_sum_exp}, forward);
   forward();
   Tensor dlogits = s.blank(logits.shape());
   return moves(logits.shape(), {logits, targets, log_sum_exp, dlogits}, [=]() mutable {
-    kernels::cross_entropy_backward(kDevice, logits, targets, log_sum_exp, weight, loss, dlogits,
-                                    {});
+    kernels::cross_entropy_backward(op_device(), logits, targets, log_sum_exp, weight, loss,
+                                    dlogits, {});
   });
 }
 
@@ -123,7 +124,7 @@ struct Norm {
         dgamma(s.blank({features})),
         dbeta(s.blank({features})) {
     dy = empty_like(input);
-    kernels::copy(kDevice, x, dy);
+    kernels::copy(op_device(), x, dy);
   }
   // For rows of `s`, and for images of about as many elements.
   static Norm of_rows(Setup s) {
@@ -134,13 +135,14 @@ struct Norm {
     const Tensor x = s.image({std::max<int64_t>(s.size / (64 * 16 * 16), 1), 64, 16, 16});
     return {s, x, x.dim(1), x.dim(1)};
   }
-  void layer_norm() { kernels::layer_norm(kDevice, x, &gamma, &beta, y, mean, rstd, 1e-5); }
+  void layer_norm() { kernels::layer_norm(op_device(), x, &gamma, &beta, y, mean, rstd, 1e-5); }
   void layer_norm_backward() {
-    kernels::layer_norm_backward(kDevice, x, &gamma, mean, rstd, dy, &y, &dgamma, &dbeta, false);
+    kernels::layer_norm_backward(op_device(), x, &gamma, mean, rstd, dy, &y, &dgamma, &dbeta,
+                                 false);
   }
-  void batch_norm() { kernels::batch_norm(kDevice, x, &gamma, &beta, y, mean, rstd, 1e-5); }
+  void batch_norm() { kernels::batch_norm(op_device(), x, &gamma, &beta, y, mean, rstd, 1e-5); }
   void batch_norm_backward() {
-    kernels::batch_norm_backward(kDevice, x, &gamma, mean, rstd, dy, &y, &dgamma, &dbeta, true,
+    kernels::batch_norm_backward(op_device(), x, &gamma, mean, rstd, dy, &y, &dgamma, &dbeta, true,
                                  false);
   }
 
@@ -164,20 +166,21 @@ OpRun embedding(Setup s, bool backward) {
   Tensor weight = s.random({std::min<int64_t>(count, 8192), kWidth});
   Tensor ids = s.ids(count, weight.dim(0)), rows = s.random({count, kWidth});
   if (backward) {
-    return moves(rows.shape(), {rows, ids, weight, weight},
-                 [=]() mutable { kernels::embedding_backward(kDevice, rows, ids, weight, true); });
+    return moves(rows.shape(), {rows, ids, weight, weight}, [=]() mutable {
+      kernels::embedding_backward(op_device(), rows, ids, weight, true);
+    });
   }
   return moves(rows.shape(), {weight, ids, rows},
-               [=]() mutable { kernels::embedding(kDevice, weight, ids, rows); });
+               [=]() mutable { kernels::embedding(op_device(), weight, ids, rows); });
 }
 
 OpRun dropout(Setup s, bool backward) {
   Tensor x = s.random({s.size}), y = s.blank({s.size}), mask = s.blank({s.size}, DType::u8);
   return moves(x.shape(), {x, y, mask}, [=]() mutable {
     if (backward) {
-      kernels::dropout_backward(kDevice, x, mask, y, 0.5);
+      kernels::dropout_backward(op_device(), x, mask, y, 0.5);
     } else {
-      kernels::dropout(kDevice, x, y, mask, 0.5, {});
+      kernels::dropout(op_device(), x, y, mask, 0.5, {});
     }
   });
 }
@@ -185,13 +188,13 @@ OpRun dropout(Setup s, bool backward) {
 template <class Slot>
 OpRun draw(Setup s, const Slot& slot) {
   Tensor x = s.blank({s.size});
-  return moves(x.shape(), {x}, [=, &slot]() mutable { slot(kDevice, x, 0, 1, {}); });
+  return moves(x.shape(), {x}, [=, &slot]() mutable { slot(op_device(), x, 0, 1, {}); });
 }
 
 OpRun sgd(Setup s) {
   const Tensor p = s.random({s.size}), g = s.random({s.size}), m = s.state({s.size});
   return moves(p.shape(), {p, p, g, m, m},
-               [=] { kernels::sgd(kDevice, {p}, {g}, {m}, {.lr = 1e-3, .momentum = 0.9}); });
+               [=] { kernels::sgd(op_device(), {p}, {g}, {m}, {.lr = 1e-3, .momentum = 0.9}); });
 }
 // An optimizer with two tensors of state.
 template <class Slot, class Step>
@@ -199,7 +202,7 @@ OpRun optimizer(Setup s, const Slot& slot, const Step& step) {
   const Tensor p = s.random({s.size}), g = s.random({s.size});
   const Tensor m = s.state({s.size}), v = s.state({s.size});
   return moves(p.shape(), {p, p, g, m, m, v, v},
-               [=, &slot] { slot(kDevice, {p}, {g}, {m}, {v}, step); });
+               [=, &slot] { slot(op_device(), {p}, {g}, {m}, {v}, step); });
 }
 
 OpRun rank_reduce(Setup s) {
@@ -207,17 +210,17 @@ OpRun rank_reduce(Setup s) {
   return moves(a.shape(), {a, b, out}, [=] {
     const std::array<const void*, 2> sources{a.raw_data(), b.raw_data()};
     const std::array<void*, 1> destinations{out.raw_data()};
-    kernels::rank_reduce(kDevice, {.sources = sources,
-                                   .destinations = destinations,
-                                   .count = out.numel(),
-                                   .dtype = out.dtype()});
+    kernels::rank_reduce(op_device(), {.sources = sources,
+                                       .destinations = destinations,
+                                       .count = out.numel(),
+                                       .dtype = out.dtype()});
   });
 }
 
 struct Pool {
   explicit Pool(Setup s) : x(s.image({64, 64, 24, 24})), y(s.image({64, 64, 12, 12})) {
     window = empty(y.shape(), {.dtype = DType::u8}).as_strided(y.shape(), y.strides());
-    kernels::max_pool2d(kDevice, x, y, window, {});
+    kernels::max_pool2d(op_device(), x, y, window, {});
   }
   Tensor x, y, window;
 };
@@ -225,9 +228,9 @@ OpRun max_pool(Setup s, bool backward) {
   Pool pool(s);
   return moves(pool.x.shape(), {pool.x, pool.y, pool.window}, [=]() mutable {
     if (backward) {
-      kernels::max_pool2d_backward(kDevice, pool.y, pool.window, pool.x, {});
+      kernels::max_pool2d_backward(op_device(), pool.y, pool.window, pool.x, {});
     } else {
-      kernels::max_pool2d(kDevice, pool.x, pool.y, pool.window, {});
+      kernels::max_pool2d(op_device(), pool.x, pool.y, pool.window, {});
     }
   });
 }
@@ -235,9 +238,9 @@ OpRun avg_pool(Setup s, bool backward) {
   Pool pool(s);
   return moves(pool.x.shape(), {pool.x, pool.y}, [=]() mutable {
     if (backward) {
-      kernels::avg_pool2d_backward(kDevice, pool.y, pool.x, {});
+      kernels::avg_pool2d_backward(op_device(), pool.y, pool.x, {});
     } else {
-      kernels::avg_pool2d(kDevice, pool.x, pool.y, {});
+      kernels::avg_pool2d(op_device(), pool.x, pool.y, {});
     }
   });
 }

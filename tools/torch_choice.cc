@@ -27,6 +27,8 @@ std::unique_ptr<TorchPeer> start(const TorchRequest& request, const ProcessGroup
       request.recipe.model,
       "--dtype",
       request.dtype,
+      "--device",
+      request.device,
       "--optimizer",
       request.recipe.optimizer,
       "--lr",

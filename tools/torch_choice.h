@@ -14,6 +14,7 @@ struct TorchRequest {
   std::string python;
   BenchRecipe recipe;
   std::string dtype;
+  std::string device;  // cpu or cuda
   int threads;
   int64_t warmup;  // steps
   int64_t steps;   // of a run

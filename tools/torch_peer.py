@@ -3,7 +3,8 @@
 Started by bench_train, which sends one command a line and reads one JSON answer a line:
   check N   N steps without dropout from the initial weights, which come back afterwards: {"loss"}
   run N     N steps: {"ms"} per step
-  memory    {"peak"}: resident bytes at most, above what was held before the model was built
+  memory    {"peak"}: resident bytes at most, above what was held before the model was built; on a
+            GPU the bytes of tensors at most
 """
 
 import argparse
@@ -77,16 +78,17 @@ class Trainer:
 
     def __init__(self, args, tensors):
         self.args = args
+        self.device = torch.device("cuda", args.rank) if args.device == "cuda" else torch.device("cpu")
         self.weights = {k[6:]: v for k, v in tensors.items() if k.startswith("model.")}
         self.batches = []
         while f"images.{len(self.batches)}" in tensors:
             i = len(self.batches)
-            images = tensors[f"images.{i}"].to(memory_format=self.layout())
-            self.batches.append((images, tensors[f"targets.{i}"]))
+            images = tensors[f"images.{i}"].to(self.device).to(memory_format=self.layout())
+            self.batches.append((images, tensors[f"targets.{i}"].to(self.device)))
         self.before = status_bytes("VmRSS")
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
-        self.module = MODELS[args.model]().to(memory_format=self.layout())
+        self.module = MODELS[args.model]().to(self.device).to(memory_format=self.layout())
         self.model = self.module
         if args.ranks > 1:
             self.model = nn.parallel.DistributedDataParallel(self.module)
@@ -110,7 +112,7 @@ class Trainer:
         images, targets = self.batches[self.step % len(self.batches)]
         self.step += 1
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.args.dtype == "bf16"):
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.args.dtype == "bf16"):
             logits = self.model(images)
             loss = F.cross_entropy(logits, targets)
         loss.backward()
@@ -135,11 +137,15 @@ class Trainer:
         begin = time.perf_counter()
         for _ in range(steps):
             self.one_step()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
         if self.args.ranks > 1:
             torch.distributed.barrier()
         return {"ms": (time.perf_counter() - begin) * 1e3 / steps}
 
     def memory(self):
+        if self.device.type == "cuda":
+            return {"peak": torch.cuda.max_memory_allocated(self.device)}
         return {"peak": status_bytes("VmHWM") - self.before}
 
 
@@ -147,6 +153,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=MODELS)
     parser.add_argument("--dtype", choices=["f32", "bf16"])
+    parser.add_argument("--device", choices=["cpu", "cuda"])
     parser.add_argument("--optimizer", choices=["sgd", "adadelta"])
     parser.add_argument("--lr", type=float)
     parser.add_argument("--threads", type=int)
@@ -159,7 +166,7 @@ def main():
     torch.set_num_threads(args.threads)
     if args.ranks > 1:
         torch.distributed.init_process_group(
-            "gloo", init_method=f"file://{args.meet}", rank=args.rank, world_size=args.ranks)
+            "nccl" if args.device == "cuda" else "gloo", init_method=f"file://{args.meet}", rank=args.rank, world_size=args.ranks)
     trainer = Trainer(args, read_safetensors(args.tensors))
     print(json.dumps({"torch": torch.__version__}), flush=True)
     for line in sys.stdin:

@@ -4,6 +4,7 @@
 #include "tenon/core/allocator.h"
 #include "tenon/core/factory.h"
 #include "tenon/core/rank_context.h"
+#include "tenon/core/runtime.h"
 #include "tenon/nn/safetensors.h"
 #include "tenon/nn/state.h"
 #include "tenon/optim/adadelta.h"
@@ -48,6 +49,11 @@ void write_tensors(const BenchRecipe& recipe, int rank, const std::string& path)
 
 }  // namespace
 
+void BenchTensors::move_batches(Device device) {
+  for (Tensor& tensor : images) tensor = to(tensor, device);
+  for (Tensor& tensor : targets) tensor = to(tensor, device);
+}
+
 BenchRecipe bench_recipe(const std::string& model) {
   if (model == "mlp") return {model, 128, "sgd", 0.05};
   return {model, 64, "adadelta", 1};
@@ -89,7 +95,7 @@ double TrainingBench::check(int64_t steps) {
   PhaseClock unused;
   model_->module().eval();
   double loss = 0;
-  for (int64_t i = 0; i < steps; ++i) loss = step(unused);
+  for (int64_t i = 0; i < steps; ++i) loss = step(unused).item<double>();
   model_->module().train();
   reset();
   return loss;
@@ -99,11 +105,12 @@ double TrainingBench::run(int64_t steps) {
   const int64_t begin = now_ns();
   clock_.resume();
   for (int64_t i = 0; i < steps; ++i) step(clock_);
+  synchronize(default_device());
   steps_ += steps;
   return static_cast<double>(now_ns() - begin) / 1e6 / static_cast<double>(steps);
 }
 
-double TrainingBench::step(PhaseClock& clock) {
+Tensor TrainingBench::step(PhaseClock& clock) {
   const Tensor& images = tensors_.images[next_];
   const Tensor& targets = tensors_.targets[next_];
   next_ = (next_ + 1) % tensors_.images.size();
@@ -115,7 +122,7 @@ double TrainingBench::step(PhaseClock& clock) {
   clock.move(Phase::backward, Phase::exposed, model_->stats().exposed_ns);
   optimizer_->step();
   clock.lap(Phase::optimizer);
-  return loss.item<double>();
+  return loss.detach();
 }
 
 }  // namespace tenon::tools

@@ -26,6 +26,8 @@ struct BenchTensors {
   std::vector<NamedTensor> weights;
   std::vector<Tensor> images;
   std::vector<Tensor> targets;
+
+  void move_batches(Device device);
 };
 // Makes them, writes them to the file `path`, for the peer, and reads them back, so that nothing
 // of their making stays in memory.
@@ -47,7 +49,7 @@ class TrainingBench {
 
  private:
   void reset();
-  double step(PhaseClock& clock);
+  Tensor step(PhaseClock& clock);  // the loss
 
   const BenchRecipe recipe_;
   const BenchTensors& tensors_;

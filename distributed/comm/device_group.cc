@@ -24,7 +24,10 @@ constinit std::atomic<DeviceBackendFactory> nccl_factory{nullptr};
 class DeviceGroup : public Backend {
  public:
   DeviceGroup(std::shared_ptr<Backend> host, std::shared_ptr<Backend> on_device, Device device)
-      : host_(std::move(host)), on_device_(std::move(on_device)), device_(device) {}
+      : host_(std::move(host)),
+        on_device_(std::move(on_device)),
+        messages_(std::make_shared<StagingBackend>(host_, device)),
+        device_(device) {}
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -52,11 +55,14 @@ class DeviceGroup : public Backend {
 
  private:
   Backend& side_of(const Request& request) const {
-    return request.on_device() ? *on_device_ : *host_;
+    if (!request.on_device()) return *host_;
+    return is_point_to_point(request.signature().op) ? *messages_ : *on_device_;
   }
 
   const std::shared_ptr<Backend> host_;
   const std::shared_ptr<Backend> on_device_;
+  // Ranks may receive before they send. In a stream of NCCL's that order would wait for itself.
+  const std::shared_ptr<Backend> messages_;
   const Device device_;
 };
 

@@ -14,8 +14,9 @@ struct RankOptions {
 };
 
 // Runs `body` on `ranks` threads, each with its own RankContext (one thread for kernels) and a
-// group of them all. Where the caller's default device is a CUDA one, rank r's is number r. Collectives are a rendezvous in call order. The first failure on any rank
-// aborts the group and is thrown again as an Error with "rank R: " in front.
+// group of them all. Where the caller's default device is a CUDA one, rank r's is number r.
+// Collectives are a rendezvous in call order. The first failure on any rank aborts the group and is
+// thrown again as an Error with "rank R: " in front.
 void run_ranks(int ranks, const std::function<void(ProcessGroup)>& body,
                const RankOptions& options = {});
 

@@ -166,10 +166,6 @@ void NcclBackend::enqueue(const Operation& operation, const Signature& call,
     case Op::broadcast:
       return check(ncclBroadcast(input, output, count, type, call.peer, lane.comm, stream), op,
                    "ncclBroadcast");
-    case Op::send:
-      return check(ncclSend(input, count, type, call.peer, lane.comm, stream), op, "ncclSend");
-    case Op::recv:
-      return check(ncclRecv(output, count, type, call.peer, lane.comm, stream), op, "ncclRecv");
     default:
       break;
   }

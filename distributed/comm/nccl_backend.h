@@ -2,7 +2,7 @@
 // nccl_*.cc.
 //
 // Two communicators with a high-priority stream each, so that FSDP's gathers and reductions pass
-// each other: one for gathers, broadcasts and point-to-point, one for reductions. A collective
+// each other: one for gathers, broadcasts and exchanges, one for reductions. A collective
 // waits on an event of the compute stream, and wait() lets the compute stream wait on the
 // collective's: no host ever blocks. A watchdog thread sees errors, lost peers and collectives that
 // do not end.
