@@ -6,6 +6,7 @@
 #include "tenon/autograd/meta.h"
 #include "tenon/autograd/ops/pointwise.h"
 #include "tenon/core/factory.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/op_case.h"
 
 namespace tenon {
@@ -157,7 +158,7 @@ TEST_CASE("where: values, gradients, broadcasting, layouts and dtypes") {
               full({2}, 9, {DType::i64}))
             .to_vector() == Numbers{0, 9});
   CHECK_THROWS_WITH(where(ones({2}), ones({2}), ones({2})),
-                    Contains("[where] wrong dtype of the condition: given f32 (2) on cpu"));
+                    Contains(here("[where] wrong dtype of the condition: given f32 (2) on cpu")));
 }
 
 TEST_CASE("to: between all dtypes") {
@@ -200,7 +201,7 @@ TEST_CASE("to: the gradient is cast back") {
 
 TEST_CASE("binary ops: wrong arguments") {
   CHECK_THROWS_WITH(add(ones({2}), ones({2}, {.dtype = DType::f64})),
-                    Contains("[add] dtypes differ: given f32 (2) on cpu and f64 (2) on cpu"));
+                    Contains(here("[add] dtypes differ: given f32 (2) on cpu and f64 (2) on cpu")));
   CHECK_THROWS_WITH(mul(ones({2, 3}), ones({2})),
                     Contains("[mul] shapes do not broadcast: given (2, 3) and (2)"));
   CHECK_THROWS_WITH(lt(ones({2}), arange(2)), Contains("[lt] dtypes differ"));

@@ -8,6 +8,7 @@
 #include "tenon/autograd/ops/pointwise.h"
 #include "tenon/autograd/ops/softmax.h"
 #include "tenon/core/factory.h"
+#include "tenon/tests/support/device.h"
 #include "tenon/tests/support/op_case.h"
 
 namespace tenon {
@@ -170,16 +171,20 @@ TEST_CASE("cross_entropy equals nll_loss of log_softmax") {
 
 TEST_CASE("losses: wrong arguments") {
   const Tensor logits = ones({2, 3});
-  CHECK_THROWS_WITH(cross_entropy(logits, from_data<int64_t>({0, 3}, {2})),
+  CHECK_THROWS_WITH(settled([&] {
+                      cross_entropy(logits, from_data<int64_t>({0, 3}, {2}));
+                    }),
                     Contains("[cross_entropy]") && Contains("3"));
-  CHECK_THROWS_WITH(cross_entropy(logits, from_data<int64_t>({-1, 0}, {2})),
+  CHECK_THROWS_WITH(settled([&] {
+                      cross_entropy(logits, from_data<int64_t>({-1, 0}, {2}));
+                    }),
                     Contains("[cross_entropy]") && Contains("-1"));
   CHECK_THROWS_WITH(
       cross_entropy(logits, arange(3)),
       "[cross_entropy] shapes do not fit: given logits (2, 3) and targets (3), wanted "
       "(…, C) and (…)");
   CHECK_THROWS_WITH(cross_entropy(logits, ones({2})),
-                    Contains("[cross_entropy] wrong dtype of indices: given f32 (2) on cpu"));
+                    Contains(here("[cross_entropy] wrong dtype of indices: given f32 (2) on cpu")));
   CHECK_THROWS_WITH(cross_entropy(logits, arange(2), {.label_smoothing = 2}),
                     Contains("[cross_entropy] wanted label_smoothing within [0, 1]"));
   CHECK_THROWS_WITH(cross_entropy(zeros({2, 0}), arange(2)), Contains("no classes"));

@@ -7,6 +7,7 @@
 #include "tenon/core/dispatch_dtype.h"
 #include "tenon/core/factory.h"
 #include "tenon/core/rank_context.h"
+#include "tenon/core/runtime.h"
 #include "tenon/tests/support/ranks.h"
 
 namespace tenon::testing {
@@ -20,16 +21,20 @@ const std::vector<DType> kAll{DType::f32, DType::f64, DType::f16, DType::bf16,
 // Memory of this group that holds any tensor of these cases twice over.
 Tensor make(ProcessGroup& group, bool window, int64_t count, DType dtype) {
   if (!window) return empty({count}, {.dtype = dtype});
-  const auto storage =
-      group.allocate(static_cast<size_t>(count) * size_of(dtype) + 64, Category::bucket);
+  const auto storage = group.allocate(static_cast<size_t>(count) * size_of(dtype) + 64,
+                                      Category::bucket, default_device());
   return Tensor(storage, dtype, {count});
 }
 
 void fill(const Tensor& tensor, const std::function<double(int64_t)>& value) {
+  std::vector<char> bytes(tensor.nbytes());
   dispatch_all(tensor.dtype(), "fill", [&]<class T>() {
-    T* data = tensor.data<T>();
-    for (int64_t i = 0; i < tensor.numel(); ++i) data[i] = static_cast<T>(value(i));
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      const T element = static_cast<T>(value(i));
+      std::memcpy(bytes.data() + static_cast<size_t>(i) * sizeof(T), &element, sizeof(T));
+    }
   });
+  copy_bytes(tensor.raw_data(), tensor.device(), bytes.data(), kCpu, bytes.size());
 }
 
 void expect_values(const Tensor& tensor, const std::function<double(int64_t)>& value,
@@ -167,7 +172,8 @@ void check_bits_of(ProcessGroup& group, int64_t count, int per_node) {
   }
   const auto expect_bits = [&](const Tensor& tensor, int64_t from, const char* what) {
     if (tensor.numel() == 0) return;
-    expect(std::memcmp(tensor.raw_data(), wanted.data() + from, tensor.nbytes()) == 0, what, " of ",
+    const Tensor host = copied_to(tensor, kCpu);
+    expect(std::memcmp(host.raw_data(), wanted.data() + from, tensor.nbytes()) == 0, what, " of ",
            describe(tensor), ": the bits differ from the sum in rank order");
   };
   for (const bool window : {false, true}) {

@@ -60,7 +60,9 @@ TEST_CASE("mpirun: ranks whose memory differs in kind still agree") {
   run_on_world([](ProcessGroup group) {
     const Tensor window(group.allocate(4000, Category::bucket), DType::f32, {1000});
     const Tensor other(group.allocate(4000, Category::bucket), DType::f32, {1000});
-    const Tensor x = group.rank() == 0 ? empty({1000}) : group.rank() == 1 ? window : other;
+    const Tensor x = group.rank() == 0   ? empty({1000}, {.device = kCpu})
+                     : group.rank() == 1 ? window
+                                         : other;
     std::fill_n(x.data<float>(), 1000, 2.0f);
     group.all_reduce(x, ReduceOp::sum).wait();
     expect(x.data<float>()[999] == 2.0f * static_cast<float>(group.size()), "sum over kinds");
@@ -89,10 +91,11 @@ TEST_CASE("mpirun: without room for windows a group uses ordinary memory and say
 TEST_CASE("mpirun: the bits are those of ranks that are threads") {
   run_on_world([](ProcessGroup group) {
     const auto reduce = [](ProcessGroup ranks) {
-      const Tensor x = empty({4099});
+      std::vector<double> values;
       for (int64_t i = 0; i < 4099; ++i) {
-        x.data<float>()[i] = 1.0f / static_cast<float>(i * 7 + ranks.rank() * 3 + 1);
+        values.push_back(1.0 / static_cast<double>(i * 7 + ranks.rank() * 3 + 1));
       }
+      const Tensor x = from_vector(values, {4099});
       ranks.all_reduce(x, ReduceOp::mean).wait();
       return x.to_vector();
     };

@@ -37,7 +37,8 @@ std::string failure_of(int ranks, const RankBody& body, bool all = true) {
   return thrown;
 }
 
-TEST_CASE("threads: ranks that call different collectives all get an error that names both") {
+TEST_CASE("threads: ranks that call different collectives all get an error that names both",
+          "[host]") {
   const std::string sizes = failure_of(3, [](ProcessGroup group) {
     group.barrier().wait();
     group.all_reduce(zeros({group.rank() == 2 ? 5 : 3}), ReduceOp::sum).wait();
@@ -64,7 +65,7 @@ TEST_CASE("threads: ranks that call different collectives all get an error that 
   REQUIRE_THAT(dtypes, Contains("f32") && Contains("f64"));
 }
 
-TEST_CASE("threads: a rank that throws ends the waits of all others") {
+TEST_CASE("threads: a rank that throws ends the waits of all others", "[host]") {
   const std::string text = failure_of(4, [](ProcessGroup group) {
     group.barrier().wait();
     if (group.rank() == 2) throw std::runtime_error("out of luck");
@@ -73,7 +74,7 @@ TEST_CASE("threads: a rank that throws ends the waits of all others") {
   REQUIRE(text == "rank 2: out of luck");
 }
 
-TEST_CASE("threads: an abort ends pending and later waits on every rank") {
+TEST_CASE("threads: an abort ends pending and later waits on every rank", "[host]") {
   const std::string text = failure_of(3, [](ProcessGroup group) {
     if (group.rank() == 1) group.abort(Error("[user] enough"));
     expect_error([&] { group.barrier().wait(); }, "aborted by rank 1: [user] enough");
@@ -83,7 +84,7 @@ TEST_CASE("threads: an abort ends pending and later waits on every rank") {
   REQUIRE(text == "rank 1: [user] enough");
 }
 
-TEST_CASE("threads: a rank that returns early is named by those that wait for it") {
+TEST_CASE("threads: a rank that returns early is named by those that wait for it", "[host]") {
   const auto early = [](ProcessGroup group) {
     if (group.rank() == 1) return;
     group.all_reduce(zeros({3}), ReduceOp::sum, {.tag = "ddp"}).wait();
@@ -96,7 +97,7 @@ TEST_CASE("threads: a rank that returns early is named by those that wait for it
   REQUIRE_THAT(failure_of(2, receive, false), Contains("rank 1 has returned"));
 }
 
-TEST_CASE("threads: a failure inside a split group reaches the others too") {
+TEST_CASE("threads: a failure inside a split group reaches the others too", "[host]") {
   const std::string text = failure_of(4, [](ProcessGroup group) {
     ProcessGroup half = group.split(group.rank() % 2, 0);
     if (group.rank() == 3) fail("user", "lost");
@@ -106,7 +107,7 @@ TEST_CASE("threads: a failure inside a split group reaches the others too") {
   REQUIRE(text == "rank 3: [user] lost");
 }
 
-TEST_CASE("threads: a message of another size is named") {
+TEST_CASE("threads: a message of another size is named", "[host]") {
   const auto body = [](ProcessGroup group) {
     if (group.rank() == 0) group.send(zeros({3}), 1).wait();
     if (group.rank() == 1) group.recv(zeros({4}), 0).wait();
@@ -114,7 +115,7 @@ TEST_CASE("threads: a message of another size is named") {
   REQUIRE_THAT(failure_of(2, body, false), Contains("sent 3 f32") && Contains("wanted 4 f32"));
 }
 
-TEST_CASE("threads: a rank that does not come in time is named") {
+TEST_CASE("threads: a rank that does not come in time is named", "[host]") {
   ::setenv("TENON_TIMEOUT_S", "0.2", 1);
   const std::string text = failure_of(
       2,
@@ -131,7 +132,7 @@ TEST_CASE("threads: a rank that does not come in time is named") {
   REQUIRE_THAT(text, Contains("no answer within 0.2 s"));
 }
 
-TEST_CASE("threads: each rank has its own context") {
+TEST_CASE("threads: each rank has its own context", "[host]") {
   run_ranks(3,
             [](ProcessGroup group) {
               expect(rank_context().rank() == group.rank() && rank_context().ranks() == 3, "rank");
@@ -140,7 +141,7 @@ TEST_CASE("threads: each rank has its own context") {
             {.seed = 7});
 }
 
-TEST_CASE("run_ranks wants at least one rank") {
+TEST_CASE("run_ranks wants at least one rank", "[host]") {
   REQUIRE_THROWS_AS(run_ranks(0, [](ProcessGroup) {}), Error);
 }
 

@@ -78,7 +78,8 @@ TEST_CASE("job: killed", "[.]") {
   group.all_gather(whole, zeros({7}), {.tag = "fsdp", .index = 4}).wait();
 }
 
-TEST_CASE("a rank killed from outside ends the job, and its ring names its last collective") {
+TEST_CASE("a rank killed from outside ends the job, and its ring names its last collective",
+          "[host]") {
   if (!kCanRunJobs) TENON_SKIP("MPI is not instrumented");
   const ScratchDirectory rings;
   const Job job = run_job(3, "job: killed", "TENON_RING_DIR=" + rings.path());
@@ -105,7 +106,7 @@ TEST_CASE("job: different collectives", "[.]") {
   }
 }
 
-TEST_CASE("ranks of mpirun that call different collectives are named, once") {
+TEST_CASE("ranks of mpirun that call different collectives are named, once", "[host]") {
   if (!kCanRunJobs) TENON_SKIP("MPI is not instrumented");
   const Job job = run_job(3, "job: different collectives");
   INFO(job.output);
@@ -129,7 +130,7 @@ TEST_CASE("job: uncaught", "[.]") {
   group.all_reduce(zeros({3}), ReduceOp::sum).wait();
 }
 
-TEST_CASE("an uncaught error is written once, with rank and step, and ends all ranks") {
+TEST_CASE("an uncaught error is written once, with rank and step, and ends all ranks", "[host]") {
   if (!kCanRunJobs) TENON_SKIP("MPI is not instrumented");
   const Job job = run_job(2, "job: uncaught");
   INFO(job.output);
@@ -149,7 +150,8 @@ TEST_CASE("job: late", "[.]") {
   }
 }
 
-TEST_CASE("a rank that does not come in time is named, in shared memory and over messages") {
+TEST_CASE("a rank that does not come in time is named, in shared memory and over messages",
+          "[host]") {
   if (!kCanRunJobs) TENON_SKIP("MPI is not instrumented");
   for (const std::string where : {"", "TENON_RANKS_PER_NODE=1"}) {
     const Job job = run_job(2, "job: late", "TENON_TIMEOUT_S=1 " + where);
@@ -171,7 +173,7 @@ TEST_CASE("job: early", "[.]") {
   }
 }
 
-TEST_CASE("a rank of mpirun that ends early is named by those that wait for it") {
+TEST_CASE("a rank of mpirun that ends early is named by those that wait for it", "[host]") {
   if (!kCanRunJobs) TENON_SKIP("MPI is not instrumented");
   const Job job = run_job(3, "job: early");
   INFO(job.output);
@@ -189,7 +191,7 @@ TEST_CASE("job: nodes", "[.]") {
   run_on_world(check_split);
 }
 
-TEST_CASE("several nodes: the same promises, sums of a node first") {
+TEST_CASE("several nodes: the same promises, sums of a node first", "[host]") {
   if (!kCanRunJobs) TENON_SKIP("MPI is not instrumented");
   // Two nodes of two, an uneven last node, and nodes of one rank.
   for (const auto& [ranks, per_node] : {std::pair{4, 2}, std::pair{3, 2}, std::pair{2, 1}}) {

@@ -185,8 +185,9 @@ TEST_CASE("conv2d_backward_weight works without a bias and into a strided gradie
 }
 
 TEST_CASE("conv2d with relu keeps NaN visible") {
-  Tensor x = zeros({1, 2, 4, 4});
-  x.data<float>()[0] = NAN;
+  std::vector<double> values(32);
+  values[0] = NAN;
+  const Tensor x = from_vector(values, {1, 2, 4, 4});
   const Tensor weight = ones({3, 2, 2, 2});
   Tensor y = empty({1, 3, 3, 3});
   kernels::conv2d(testing::device_type(), x, weight, nullptr, y, {}, Activation::relu);

@@ -182,7 +182,7 @@ TEST_CASE("integers are added exactly, and their division is refused") {
   const Tensor large = from_data<int64_t>({int64_t{1} << 60}, {1});
   Tensor sum = empty({1}, {.dtype = DType::i64});
   Binary<Add>::forward(testing::device_type(), large, from_data<int64_t>({1}, {1}), sum);
-  CHECK(*sum.data<int64_t>() == (int64_t{1} << 60) + 1);
+  CHECK(sum.item<int64_t>() == (int64_t{1} << 60) + 1);
 }
 
 TEST_CASE("comparisons take every dtype") {

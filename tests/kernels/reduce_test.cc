@@ -103,7 +103,7 @@ TEST_CASE("integers are summed exactly") {
   const Tensor large = from_data<int64_t>({int64_t{1} << 60, 1}, {2});
   Tensor out = zeros({1}, {.dtype = DType::i64});
   kernels::sum(testing::device_type(), large, out, 1, 1, false);
-  CHECK(*out.data<int64_t>() == (int64_t{1} << 60) + 1);
+  CHECK(out.item<int64_t>() == (int64_t{1} << 60) + 1);
 }
 
 TEST_CASE("a sum of a million elements in f32 is accurate to 1e-6 along any axis") {

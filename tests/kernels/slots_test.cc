@@ -1,51 +1,14 @@
-// Every declared kernel slot is filled for the CPU, and no header forgets to list one.
+// Every declared kernel slot is filled for the device, and no header forgets to list one.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <sstream>
-#include <vector>
 
-#include "tenon/kernels/conv.h"
-#include "tenon/kernels/copy.h"
-#include "tenon/kernels/embedding.h"
-#include "tenon/kernels/loss.h"
-#include "tenon/kernels/matmul.h"
-#include "tenon/kernels/norm.h"
-#include "tenon/kernels/optimizer.h"
-#include "tenon/kernels/pointwise.h"
-#include "tenon/kernels/pool.h"
-#include "tenon/kernels/random.h"
-#include "tenon/kernels/rank_reduce.h"
-#include "tenon/kernels/reduce.h"
-#include "tenon/kernels/softmax.h"
+#include "tenon/tests/support/device.h"
+#include "tenon/tests/support/slots.h"
 
 namespace tenon {
 namespace {
-
-using Slots = std::vector<const KernelSlotBase*>;
-
-template <size_t N>
-Slots list(const KernelSlotBase* const (&slots)[N]) {
-  return Slots(std::begin(slots), std::end(slots));
-}
-
-// The slots of each header.
-std::map<std::string, Slots> slots_by_header() {
-  return {{"conv.h", list(kernels::kConvSlots)},
-          {"copy.h", list(kernels::kCopySlots)},
-          {"embedding.h", list(kernels::kEmbeddingSlots)},
-          {"loss.h", list(kernels::kLossSlots)},
-          {"matmul.h", list(kernels::kMatmulSlots)},
-          {"norm.h", list(kernels::kNormSlots)},
-          {"optimizer.h", list(kernels::kOptimizerSlots)},
-          {"pointwise.h", list(kernels::kPointwiseSlots)},
-          {"pool.h", list(kernels::kPoolSlots)},
-          {"random.h", list(kernels::kRandomSlots)},
-          {"rank_reduce.h", list(kernels::kRankReduceSlots)},
-          {"reduce.h", list(kernels::kReduceSlots)},
-          {"softmax.h", list(kernels::kSoftmaxSlots)}};
-}
 
 size_t count(const std::string& text, const std::string& part) {
   size_t found = 0;
@@ -53,27 +16,17 @@ size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-void check_filled(const Slots& slots) {
-  for (const KernelSlotBase* slot : slots) {
-    INFO(slot->op());
-    CHECK(slot->filled(DeviceType::cpu));
-  }
-}
-
 }  // namespace
 
-TEST_CASE("every kernel slot is filled for the CPU") {
-  for (const auto& [header, slots] : slots_by_header()) {
-    INFO(header);
-    check_filled(slots);
+TEST_CASE("every kernel slot is filled for the device") {
+  for (const KernelSlotBase* slot : testing::all_slots()) {
+    INFO(slot->op());
+    CHECK(slot->filled(testing::device_type()));
   }
-  check_filled(kernels::unary_slots(kernels::UnaryOps{}));
-  check_filled(kernels::binary_slots(kernels::BinaryOps{}));
-  check_filled(kernels::comparison_slots(kernels::ComparisonOps{}));
 }
 
 TEST_CASE("every header of kernels lists all of its slots") {
-  const std::map<std::string, Slots> known = slots_by_header();
+  const auto known = testing::slots_by_header();
   size_t headers = 0;
   for (const auto& entry : std::filesystem::directory_iterator("kernels")) {
     if (entry.path().extension() != ".h") continue;

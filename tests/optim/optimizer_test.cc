@@ -27,7 +27,8 @@ double gradient_value(int i, int step) { return std::cos(0.9 * i + 0.6 * step) +
 
 Tensor leaf(const std::vector<double>& values, DType dtype = DType::f64) {
   const Shape shape{static_cast<int64_t>(values.size())};
-  return set_requires_grad(from_vector(values, shape, {dtype, kCpu, Category::parameter}));
+  return set_requires_grad(
+      from_vector(values, shape, {dtype, default_device(), Category::parameter}));
 }
 
 std::vector<double> start(int count) {

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tenon/core/check.h"
+
 namespace tenon::testing {
 
 void choose_device() {
@@ -10,6 +12,15 @@ void choose_device() {
   if (text != nullptr && std::string_view(text) == "cuda") {
     set_default_device({DeviceType::cuda, 0});
   }
+}
+
+std::string here(std::string text) {
+  const std::string cpu = " on cpu";
+  const std::string device = str(" on ", default_device());
+  for (size_t at = text.find(cpu); at != std::string::npos; at = text.find(cpu, at + 1)) {
+    text.replace(at, cpu.size(), device);
+  }
+  return text;
 }
 
 }  // namespace tenon::testing

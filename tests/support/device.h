@@ -2,6 +2,7 @@
 // cpu. Tensors are made there by default (set_default_device).
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include "tenon/core/rank_context.h"
@@ -12,6 +13,9 @@ namespace tenon::testing {
 // The type for calls of kernel slots.
 inline DeviceType device_type() { return default_device().type; }
 inline bool on_cuda() { return device_type() == DeviceType::cuda; }
+
+// The text of an error with the default device in place of the cpu.
+std::string here(std::string text);
 
 // Runs `action` and waits for the device, which reports errors in the data only then.
 template <class Action>
