@@ -7,7 +7,7 @@ namespace {
 
 template <class Op, class C>
 struct Backward {
-  static constexpr bool kOptional = true;
+  using MayLackInputs = void;
   ParamsOf<C> p;
   bool accumulate;
   __device__ C operator()(C saved, C dy, C old) const {

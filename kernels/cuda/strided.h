@@ -156,10 +156,10 @@ __device__ Packed<Out, V> map_group(const F& f, const Packed<In, V>&... in) {
   return result;
 }
 
-// Functors that may be launched with undefined inputs say so: `static constexpr bool kOptional`.
+// Functors that may be launched with undefined inputs have a type MayLackInputs.
 template <class F>
 __device__ bool lacks(const void* input) {
-  if constexpr (requires { F::kOptional; }) return input == nullptr;
+  if constexpr (requires { typename F::MayLackInputs; }) return input == nullptr;
   return false;
 }
 
@@ -252,7 +252,7 @@ template <int N>
 
 // out = f(in…), f from the compute types of the inputs to that of the output; Out and In are what
 // the tensors hold. out may be one of the inputs. An undefined input is read as zeros if
-// F::kOptional.
+// F::MayLackInputs exists.
 template <class Out, class... In, class F, class... Tensors>
 void map_elements(const char* op, const F& f, const Tensor& out, const Tensors&... in) {
   static_assert(sizeof...(In) == sizeof...(Tensors));
