@@ -64,7 +64,7 @@ struct Convolution {
   // Memory for the weights in oneDNN's layout, if they need any of their own.
   Tensor weight_buffer() const {
     if (!reorder.defined()) return Tensor();
-    return empty({weight_bytes}, {.dtype = DType::u8, .category = Category::other});
+    return empty({weight_bytes}, {DType::u8, kCpu, Category::other});
   }
   // The weights in oneDNN's layout.
   Tensor packed(const Tensor& weight) {

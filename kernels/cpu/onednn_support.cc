@@ -88,8 +88,8 @@ void Executable::run(std::initializer_list<const void*> data) {
   for (const void* address : data) memories_[i++].set_data_handle(const_cast<void*>(address));
   Tensor scratchpad;
   if (scratchpad_bytes_ > 0) {
-    scratchpad = empty({static_cast<int64_t>(scratchpad_bytes_)},
-                       {.dtype = DType::u8, .category = Category::other});
+    scratchpad =
+        empty({static_cast<int64_t>(scratchpad_bytes_)}, {DType::u8, kCpu, Category::other});
     memories_[i].set_data_handle(scratchpad.raw_data());
   }
   dnnl::error::wrap_c_api(
