@@ -118,7 +118,7 @@ std::recursive_mutex& mutex();
 
 // Texts of reports: an address, a record, a place in the code.
 std::string describe(const Kernel* kernel, const void* address);
-std::string describe(const Record& record);
+std::string describe(const Record& record, bool shared);
 std::string describe_code(const void* code);
 
 }  // namespace simt::checker

@@ -111,7 +111,7 @@ void touch_shadow(Kernel& kernel, const Touch& touch, Shadow& shadow, size_t off
         enter(shadow.cell(granule), now, touch.write, kernel.stream_task->clock, &kernel);
     if (other.task != 0) {
       complain(kernel, race_kind(kernel, other, shared), touch,
-               describe(other) + (shared ? "" : " in '" + name_of(other.task) + "'"));
+               describe(other, shared) + (shared ? "" : " in '" + name_of(other.task) + "'"));
     }
   }
 }

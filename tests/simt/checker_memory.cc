@@ -9,9 +9,9 @@ namespace {
 
 std::string text_of(const void* code, const char* verb, const void* address, size_t bytes,
                     const Record& other) {
-  return tenon::str(verb, bytes, " bytes of ", describe(nullptr, address), ": ", describe(other),
-                    " in '", name_of(other.task), "', and nothing orders the two",
-                    code != nullptr ? describe_code(code) : "");
+  return tenon::str(verb, bytes, " bytes of ", describe(nullptr, address), ": ",
+                    describe(other, false), " in '", name_of(other.task),
+                    "', and nothing orders the two", code != nullptr ? describe_code(code) : "");
 }
 
 // Enters an access of a task that is no kernel; returns false after the first report.

@@ -28,10 +28,10 @@ std::string describe(const Kernel* kernel, const void* address) {
                     address);
 }
 
-std::string describe(const Record& record) {
+std::string describe(const Record& record, bool shared) {
   if (record.block == kNoBlock) return "it was touched";
   if (record.block == kManyBlocks) return "several blocks have read it";
-  return tenon::str("block ", record.block, " thread ", record.thread,
+  return tenon::str(shared ? "" : tenon::str("block ", record.block, " "), "thread ", record.thread,
                     record.many_threads != 0 ? " and others" : "",
                     record.atomic != 0 ? " changed it atomically" : " touched it");
 }

@@ -68,7 +68,6 @@ struct Heap {
     devices.resize(count);
     for (size_t i = 0; i < count; ++i) init(devices[i], base + i * span, span, settings().memory);
     init(pinned, base + count * span, kPinnedBytes, kPinnedBytes);
-    asan_poison(base, bytes);
     if (settings().protect) mprotect(base, count * span, PROT_NONE);
   }
   static void init(Region& region, char* begin, size_t bytes, size_t limit) {
@@ -104,7 +103,10 @@ void* allocate(Region& region, size_t bytes, Space space, int device) {
     if (start == region.next) region.next = start + taken + kRedZone;
     region.blocks[start] = {start, bytes, space, device};
   }
+  const size_t rounded = (bytes + kUnit - 1) / kUnit * kUnit;
+  asan_poison(start - kRedZone, kRedZone);
   asan_unpoison(start, bytes);
+  asan_poison(start + bytes, rounded - bytes + kRedZone);
   if (bytes <= kFillLimit) std::memset(start, kUninitialised, bytes);
   if (hooks.allocated != nullptr) hooks.allocated(start, bytes, space == Space::device);
   return start;

@@ -209,8 +209,7 @@ void Machine::switch_to(const Fiber& fiber) {
   main_left_ = false;
 }
 
-void Machine::give_up(Kind kind, const std::string& text) {
-  report(kind, text);
+void Machine::give_up() {
   given_up_ = true;
   switch_to(main_);
   __builtin_unreachable();

@@ -41,8 +41,9 @@ class Machine {
   SharedArena& arena() { return arena_; }
   const SharedArena& arena() const { return arena_; }
 
-  // Reports and gives the kernel up. Does not return.
-  [[noreturn]] void give_up(Kind kind, const std::string& text);
+  // Gives the kernel up, after a report. What the fibers' stacks own is lost, so nobody may own
+  // anything.
+  [[noreturn]] void give_up();
 
   // For the access checker.
   const KernelLaunch& launch() const { return *launch_; }

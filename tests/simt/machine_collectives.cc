@@ -33,17 +33,19 @@ std::string describe(const WarpCall& call) {
 
 int Machine::barrier(Vote vote, int predicate, Site site) {
   if (done_count_ > 0) {
-    give_up(Kind::barrier_after_exit,
-            tenon::str(where(), " waits at the barrier at ", text_of(site), ", but ", done_count_,
-                       " threads of its block have ended"));
+    report(Kind::barrier_after_exit,
+           tenon::str(where(), " waits at the barrier at ", text_of(site), ", but ", done_count_,
+                      " threads of its block have ended"));
+    give_up();
   }
   if (barrier_count_ == 0) {
     barrier_site_ = site;
     votes_ = vote == Vote::all ? 1 : 0;
   } else if (!same(site, barrier_site_)) {
-    give_up(Kind::divergent_barrier,
-            tenon::str(where(), " is at the barrier at ", text_of(site), ", ", barrier_count_,
-                       " other threads are at the one at ", text_of(barrier_site_)));
+    report(Kind::divergent_barrier,
+           tenon::str(where(), " is at the barrier at ", text_of(site), ", ", barrier_count_,
+                      " other threads are at the one at ", text_of(barrier_site_)));
+    give_up();
   }
   const int one = predicate != 0 ? 1 : 0;
   votes_ = vote == Vote::count ? votes_ + one : vote == Vote::all ? votes_ & one : votes_ | one;
@@ -69,8 +71,9 @@ uint64_t Machine::exchange(const WarpCall& call) {
   const unsigned number = here.number;
   calls_[number] = call;
   if ((call.mask >> own & 1u) == 0) {
-    give_up(Kind::lane_outside_mask,
-            tenon::str(where(), " (lane ", own, ") is not in the mask of ", describe(call)));
+    report(Kind::lane_outside_mask,
+           tenon::str(where(), " (lane ", own, ") is not in the mask of ", describe(call)));
+    give_up();
   }
   check_arrival(warp, own);
   in_exchange_[warp] |= 1u << own;
@@ -87,12 +90,14 @@ void Machine::check_arrival(unsigned warp, unsigned own) {
   const WarpCall &a = lanes[own], &b = lanes[other];
   if ((b.mask >> own & 1u) == 0) return;  // it waits for others first
   if (a.mask != b.mask) {
-    give_up(Kind::mask_mismatch, tenon::str(where(), " (lane ", own, ") is at ", describe(a),
-                                            ", lane ", other, " is at ", describe(b)));
+    report(Kind::mask_mismatch, tenon::str(where(), " (lane ", own, ") is at ", describe(a),
+                                           ", lane ", other, " is at ", describe(b)));
+    give_up();
   }
   if (!same(a.site, b.site) || std::strcmp(a.name, b.name) != 0) {
-    give_up(Kind::divergent_collective, tenon::str(where(), " (lane ", own, ") is at ", describe(a),
-                                                   ", lane ", other, " is at ", describe(b)));
+    report(Kind::divergent_collective, tenon::str(where(), " (lane ", own, ") is at ", describe(a),
+                                                  ", lane ", other, " is at ", describe(b)));
+    give_up();
   }
 }
 
@@ -123,9 +128,10 @@ void Machine::check_sources(unsigned warp, uint32_t asked_in_vain) {
   const char* state = (call.mask >> source & 1u) == 0     ? "which is not in the mask"
                       : (done_[warp] >> source & 1u) != 0 ? "whose thread has ended"
                                                           : "which the block has not got";
-  give_up(Kind::shuffle_source,
-          tenon::str(where(), ": lane ", own, " of warp ", warp, " takes the value of lane ",
-                     source, ", ", state, ", in ", describe(call)));
+  report(Kind::shuffle_source,
+         tenon::str(where(), ": lane ", own, " of warp ", warp, " takes the value of lane ", source,
+                    ", ", state, ", in ", describe(call)));
+  give_up();
 }
 
 // "12 threads at a.cu:41 (__syncthreads), 20 have ended"
@@ -150,7 +156,8 @@ void Machine::stalled() {
   bool exchanging = false;
   for (unsigned w = 0; w < warps_; ++w) exchanging = exchanging || in_exchange_[w] != 0;
   const Kind kind = barrier_count_ > 0 && !exchanging ? Kind::barrier_after_exit : Kind::deadlock;
-  give_up(kind, tenon::str(where(), ": nothing can go on: ", places()));
+  report(kind, tenon::str(where(), ": nothing can go on: ", places()));
+  give_up();
 }
 
 namespace {
@@ -184,7 +191,8 @@ void fence() {
 
 void trap(Site site) {
   Machine& machine = machine_of("__trap");
-  machine.give_up(Kind::bad_call, tenon::str(machine.where(), " called __trap at ", text_of(site)));
+  report(Kind::bad_call, tenon::str(machine.where(), " called __trap at ", text_of(site)));
+  machine.give_up();
 }
 
 void* dynamic_shared() { return machine_of("SIMT_DYNAMIC_SHARED").arena().dynamic(); }
@@ -197,10 +205,11 @@ void* shared_array(const SharedSite* site) {
     hooks.shared_added(machine, static_cast<const char*>(array), site->bytes);
   }
   if (array == nullptr) {
-    machine.give_up(Kind::shared_limit,
-                    tenon::str(machine.where(), ": with array '", site->name, "' of ", site->bytes,
-                               " bytes there is more than 48 KB of static or 227 KB of shared "
-                               "memory in a block"));
+    report(Kind::shared_limit,
+           tenon::str(machine.where(), ": with array '", site->name, "' of ", site->bytes,
+                      " bytes there is more than 48 KB of static or 227 KB of shared "
+                      "memory in a block"));
+    machine.give_up();
   }
   return array;
 }

@@ -1,12 +1,17 @@
 // The fake runtime: memory, streams and events in both modes, failures on request.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <csignal>
 #include <thread>
 
 #include "tenon/core/check.h"
 #include "tenon/kernels/cuda/simt.h"
 #include "tenon/tests/simt/device_heap.h"
+#include "tenon/tests/simt/poison.h"
 #include "tenon/tests/simt/test_support.h"
 
 namespace simt::testing {
@@ -99,6 +104,36 @@ TEST_CASE("simt: a row copy moves rows only, a copy beyond an allocation is repo
   require(cudaMemsetAsync(array.data() + 1, 0, array.bytes(), nullptr), "cudaMemsetAsync");
   REQUIRE(capture.has(Kind::out_of_bounds));
 #endif
+}
+
+TEST_CASE("simt: red zones are around every allocation") {
+  DeviceArray<char> array(std::vector<char>(77, 'a'));
+#if defined(__SANITIZE_ADDRESS__)
+  REQUIRE(__asan_address_is_poisoned(array.data() - 1) != 0);
+  REQUIRE(__asan_address_is_poisoned(array.data() + 76) == 0);
+  REQUIRE(__asan_address_is_poisoned(array.data() + 77) != 0);
+  REQUIRE(__asan_address_is_poisoned(array.data() + 77 + 511) != 0);
+#endif
+  DeviceArray<char> next(100);
+  REQUIRE(static_cast<size_t>(next.data() - array.data()) >= 77 + 512);
+}
+
+// In a process of its own, which the fault ends.
+TEST_CASE("simt: in protect mode the host cannot touch device memory, kernels can") {
+  const pid_t child = fork();
+  if (child == 0) {
+    settings().async = false;
+    settings().protect = true;
+    const DeviceArray<int> array(std::vector<int>(10, 1));
+    launch("add_one", add_one, 1, 32, 0, nullptr, array.data(), 10);
+    if (array.values() != std::vector<int>(10, 2)) _exit(3);
+    std::signal(SIGSEGV, [](int) { _exit(7); });
+    const int value = *static_cast<const volatile int*>(array.data());
+    _exit(value == 2 ? 4 : 5);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WEXITSTATUS(status) == 7);
 }
 
 TEST_CASE("simt: calls fail when asked to") {

@@ -192,6 +192,7 @@ void enqueue(cudaStream_t handle, const char* what, std::vector<Access> accesses
   if (stream == nullptr) {
     return report(Kind::bad_call, tenon::str(what, ": the stream does not exist"));
   }
+  const std::lock_guard in_order(stream->eager);  // the clock in the order of the tasks
   auto task = std::make_shared<const Task>(next_task(stream, what));
   for (const Access& access : accesses) check_bounds(*task, access);
   submit(stream, [task, accesses = std::move(accesses), body = std::move(body)] {
@@ -201,6 +202,7 @@ void enqueue(cudaStream_t handle, const char* what, std::vector<Access> accesses
 
 void enqueue_host(cudaStream_t handle, const char* what, std::function<void()> body) {
   CUstream_st* stream = resolve(handle);
+  const std::lock_guard in_order(stream->eager);  // the clock in the order of the tasks
   auto task = std::make_shared<const Task>(next_task(stream, what));
   submit(stream, [task, body = std::move(body)] {
     // The host may go on because of it.
