@@ -278,7 +278,7 @@ TEST_CASE("conversion keeps handles, drops gradients and leaves other buffers al
   CHECK(handle.tensor.storage()->category() == Category::parameter);
   CHECK(net.head->seen.dtype() == DType::f64);
   CHECK(net.count.dtype() == DType::i64);
-  net.to(kCpu);
+  net.to(default_device());
   sum(net.forward(ones({2}, {.dtype = DType::f64}))).backward();
   CHECK(handle.tensor.grad().dtype() == DType::f64);
   net.zero_grad();
