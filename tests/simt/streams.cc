@@ -250,6 +250,7 @@ void wait_for_device(int device) {
 std::shared_ptr<EventRecord> record_event(CUstream_st* stream) {
   auto record = std::make_shared<EventRecord>();
   record->device = stream->device;
+  const std::lock_guard in_order(stream->eager);
   record->clock = next_task(stream, "cudaEventRecord").clock;
   submit(stream, [record] {
     const std::lock_guard lock(state().event_mutex);
@@ -263,6 +264,7 @@ std::shared_ptr<EventRecord> record_event(CUstream_st* stream) {
 }
 
 void enqueue_wait(CUstream_st* stream, const std::shared_ptr<EventRecord>& record) {
+  const std::lock_guard in_order(stream->eager);
   {
     const std::lock_guard lock(state().mutex);
     stream->clock.join(record->clock);
