@@ -190,7 +190,7 @@ def cuda_tests(name, program, mpi_ranks = 0, variants = _CUDA_VARIANTS.keys(), t
             name = "%s_%s" % (name, variant),
             srcs = ["//tools/bazel:run_test.sh"],
             # Cases tagged [host] are about what only the host does.
-            args = [str(mpi_ranks), "$(rootpath %s)" % program, "~[host]"],
+            args = [str(mpi_ranks), "$(rootpath %s)" % program, "~[host]~[.]"],
             data = [
                 program,
                 "//tools:libtenon_cuda_%s.so" % env["TENON_CUDA"],
