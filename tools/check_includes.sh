@@ -11,6 +11,8 @@ exec awk '
     rule("^tests/", ".*")
     rule("^tools/", ".*")
     rule("^core/", "^core/")
+    # Where kernels meet either the compiler for the GPU or the emulator.
+    rule("^kernels/cuda/simt[.]h$", "^(core/|tests/simt/device[.]h$)")
     rule("^kernels/(cpu|cuda)/", "^(core|kernels)/")
     rule("^kernels/", "^(core/|kernels/[^/]*$)")
     rule("^autograd/", "^(core|kernels|autograd)/")

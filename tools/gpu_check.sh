@@ -5,7 +5,7 @@
 #   tools/gpu_check.sh --pack   here: builds, and packs what the other machine lacks into .cache/gpu
 #   tools/gpu_check.sh          there: runs what was packed; builds first where nothing was
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 
 pack=.cache/gpu
 programs=(tools/train_mnist tools/bench_ops tools/bench_train tools/bench_collectives

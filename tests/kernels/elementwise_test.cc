@@ -30,10 +30,6 @@ Tensor clone(const Tensor& x) {
   return result;
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return std::memcmp(a.raw_data(), b.raw_data(), a.nbytes()) == 0;
-}
-
 // Runs `kernel` on slices of every length and several offsets, and on every second element.
 void check_slices(const char* name, DType dtype, const std::vector<Tensor>& in, const Tensor& old,
                   const Kernel& kernel) {
@@ -47,7 +43,7 @@ void check_slices(const char* name, DType dtype, const std::vector<Tensor>& in, 
       for (const Tensor& tensor : in) parts.push_back(tensor.alias(offset, {length}));
       Tensor part = clone(old.alias(offset, {length}));
       kernel(parts, part);
-      same = same && same_bits(part, whole.alias(offset, {length}));
+      same = same && testing::same_bits(part, whole.alias(offset, {length}));
     }
   }
   CHECK(same);
@@ -55,7 +51,7 @@ void check_slices(const char* name, DType dtype, const std::vector<Tensor>& in, 
   for (const Tensor& tensor : in) spaced.push_back(tensor.as_strided({kWhole / 2}, {2}, 1));
   Tensor result = clone(old.as_strided({kWhole / 2}, {2}, 1));
   kernel(spaced, result);
-  CHECK(same_bits(result, clone(whole.as_strided({kWhole / 2}, {2}, 1))));
+  CHECK(testing::same_bits(result, clone(whole.as_strided({kWhole / 2}, {2}, 1))));
 }
 
 template <class Body, class... Ops>
@@ -205,7 +201,7 @@ TEST_CASE("a slice of an optimizer step is the step of the slice") {
         const int64_t offset = 1 + length % 13;
         const std::vector<Tensor> part = run(offset, length);
         for (size_t k = 0; k < part.size(); ++k) {
-          same = same && same_bits(part[k], whole[k].alias(offset, {length}));
+          same = same && testing::same_bits(part[k], whole[k].alias(offset, {length}));
         }
       }
       CHECK(same);
@@ -222,7 +218,7 @@ TEST_CASE("one thread and several give the same bits") {
   set_num_threads(3);
   Unary<Gelu>::forward(testing::device_type(), x, several, {});
   set_num_threads(before);
-  CHECK(same_bits(one, several));
+  CHECK(testing::same_bits(one, several));
 }
 
 }  // namespace tenon

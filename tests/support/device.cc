@@ -1,11 +1,18 @@
 #include "tenon/tests/support/device.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "tenon/core/check.h"
+#include "tenon/core/factory.h"
 
 namespace tenon::testing {
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = copied_to(a, kCpu), y = copied_to(b, kCpu);
+  return std::memcmp(x.raw_data(), y.raw_data(), x.nbytes()) == 0;
+}
 
 void choose_device() {
   const char* text = std::getenv("TENON_TEST_DEVICE");

@@ -7,6 +7,7 @@
 
 #include "tenon/core/rank_context.h"
 #include "tenon/core/runtime.h"
+#include "tenon/core/tensor.h"
 
 namespace tenon::testing {
 
@@ -23,6 +24,9 @@ void settled(Action&& action) {
   std::forward<Action>(action)();
   synchronize(default_device());
 }
+
+// Whether two contiguous tensors of one size and dtype hold the same bits.
+bool same_bits(const Tensor& a, const Tensor& b);
 
 // Sets the default device of this process from the environment.
 void choose_device();
