@@ -31,7 +31,8 @@ std::vector<Tensor> fresh_inputs(const std::vector<Tensor>& inputs, size_t which
     if (i == which && at < values.size()) values[at] += shift;
     // Same layout as the given input: views are checked as views.
     const Tensor copy = empty_like(inputs[i]);
-    copy_(copy, from_vector(values, inputs[i].shape(), {.dtype = DType::f64, .device = inputs[i].device()}));
+    copy_(copy, from_vector(values, inputs[i].shape(),
+                            {.dtype = DType::f64, .device = inputs[i].device()}));
     result.push_back(set_requires_grad(copy, inputs[i].requires_grad()));
   }
   return result;

@@ -61,8 +61,9 @@ ImageBatch ImageDataset::batch(const std::vector<int64_t>& samples,
     TENON_CHECK(sample >= 0 && sample < size(), "dataset", "no such sample: given ", sample,
                 ", there are ", size());
   }
-  const ImageBatch result{empty({count, 1, height(), width()}, {.dtype = format.dtype, .device = kCpu}),
-                          empty({count}, {.dtype = DType::i64, .device = kCpu})};
+  const ImageBatch result{
+      empty({count, 1, height(), width()}, {.dtype = format.dtype, .device = kCpu}),
+      empty({count}, {.dtype = DType::i64, .device = kCpu})};
   const int64_t pixels = height() * width();
   const uint8_t* const from = images_.data<uint8_t>();
   const uint8_t* const labels = labels_.data<uint8_t>();
