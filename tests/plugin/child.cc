@@ -9,7 +9,8 @@ std::string plugin(const std::string& name) {
 }
 
 Outcome child(const Words& environment, const std::string& name, int ranks) {
-  Words command{"env", "TENON_PLUGIN_DIR=" + std::filesystem::absolute("tools").string()};
+  Words command{"env", "-u", "TENON_TEST_REPORT",
+                "TENON_PLUGIN_DIR=" + std::filesystem::absolute("tools").string()};
   command.insert(command.end(), environment.begin(), environment.end());
   const Words program{std::filesystem::read_symlink("/proc/self/exe").string(), "--use-colour",
                       "no", name};

@@ -169,7 +169,7 @@ _CUDA_VARIANTS = {
     "cuda_checked": [{"TENON_CUDA": "checked"}, ["more"]],
 }
 
-def cuda_tests(name, program, mpi_ranks = 0, variants = _CUDA_VARIANTS.keys(), tags = [], **kwargs):
+def cuda_tests(name, program, mpi_ranks = 0, data = [], variants = _CUDA_VARIANTS.keys(), tags = [], **kwargs):
     """Tests that run `program` once more, with its tensors on the emulated CUDA device.
 
     They are NAME_cuda, NAME_cuda_async_1 and so on; none without a CUDA toolkit.
@@ -178,6 +178,7 @@ def cuda_tests(name, program, mpi_ranks = 0, variants = _CUDA_VARIANTS.keys(), t
       name: of the test on the CPU.
       program: the test's program.
       mpi_ranks: as for tenon_test; one number.
+      data: files that the program reads.
       variants: which of _CUDA_VARIANTS.
       tags: further tags.
       **kwargs: of the tests.
@@ -191,11 +192,11 @@ def cuda_tests(name, program, mpi_ranks = 0, variants = _CUDA_VARIANTS.keys(), t
             srcs = ["//tools/bazel:run_test.sh"],
             # Cases tagged [host] are about what only the host does.
             args = [str(mpi_ranks), "$(rootpath %s)" % program, "~[host]~[.]"],
-            data = [
+            data = data + [
                 program,
                 "//tools:libtenon_cuda_%s.so" % env["TENON_CUDA"],
             ],
             env = dict(env, TENON_PLUGIN_DIR = "tools", TENON_TEST_DEVICE = "cuda"),
-            tags = tags + more + (["cpu:2", "mpi"] if mpi_ranks else []),
+            tags = tags + more + ["emulated"] + (["cpu:2", "mpi"] if mpi_ranks else []),
             **kwargs
         )
