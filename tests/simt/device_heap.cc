@@ -23,6 +23,8 @@ constexpr size_t kRedZone = 512;
 constexpr size_t kPinnedBytes = size_t{64} << 30;
 // Whole allocations beyond this are not filled: the pages of a big one should come as it is used.
 constexpr size_t kFillLimit = size_t{64} << 20;
+constexpr size_t kFreedFillLimit = size_t{1} << 20;  // and a big one that was freed has none
+constexpr uint64_t kSectionsPerGuard = 64;
 
 // A range of addresses. New blocks go behind the last one as long as there is room, so that freed
 // memory stays poisoned for long.
@@ -53,6 +55,17 @@ struct Heap {
   std::vector<Region> devices;
   Region pinned;
   int running = 0;  // HeapAccess objects
+  bool accessible = true;
+  uint64_t sections = 0;  // in which memory was accessible
+
+  // Changing the pages costs up to a millisecond, so that not every gap between two tasks is
+  // guarded: which ones are depends on the seed.
+  bool guards_next_gap() { return (++sections + settings().seed) % kSectionsPerGuard == 0; }
+  void set_accessible(bool now) {
+    if (accessible == now) return;
+    accessible = now;
+    mprotect(base, devices.size() * span, now ? PROT_READ | PROT_WRITE : PROT_NONE);
+  }
 
   Heap() {
     const auto count = static_cast<size_t>(std::max(settings().devices, 1));
@@ -68,7 +81,6 @@ struct Heap {
     devices.resize(count);
     for (size_t i = 0; i < count; ++i) init(devices[i], base + i * span, span, settings().memory);
     init(pinned, base + count * span, kPinnedBytes, kPinnedBytes);
-    if (settings().protect) mprotect(base, count * span, PROT_NONE);
   }
   static void init(Region& region, char* begin, size_t bytes, size_t limit) {
     region.begin = begin;
@@ -132,7 +144,7 @@ bool free_block(void* address, Space space) {
     block = entry->second;
   }
   asan_unpoison(block.start, block.bytes);
-  if (block.bytes <= kFillLimit) {
+  if (block.bytes <= kFreedFillLimit) {
     std::memset(block.start, kFreed, block.bytes);
   } else {
     madvise(block.start, block.bytes, MADV_DONTNEED);
@@ -146,8 +158,7 @@ bool free_block(void* address, Space space) {
 }
 
 void mark_allocated(void* address, size_t bytes) {
-  if (settings().async || address == nullptr) return;
-  const HeapAccess access;
+  if (settings().async || settings().protect || address == nullptr) return;
   asan_unpoison(address, bytes);
   std::memset(address, kUninitialised, bytes);
   if (hooks.allocated != nullptr)
@@ -155,8 +166,7 @@ void mark_allocated(void* address, size_t bytes) {
 }
 
 void mark_freed(void* address, size_t bytes) {
-  if (settings().async || address == nullptr) return;
-  const HeapAccess access;
+  if (settings().async || settings().protect || address == nullptr) return;
   asan_unpoison(address, bytes);
   std::memset(address, kFreed, std::min(bytes, kFillLimit));
   asan_poison(address, bytes);
@@ -206,16 +216,14 @@ HeapAccess::HeapAccess() {
   if (!settings().protect) return;
   Heap& h = heap();
   const std::lock_guard lock(h.mutex);
-  if (h.running++ == 0) {
-    mprotect(h.base, h.devices.size() * h.span, PROT_READ | PROT_WRITE);
-  }
+  if (h.running++ == 0) h.set_accessible(true);
 }
 
 HeapAccess::~HeapAccess() {
   if (!settings().protect) return;
   Heap& h = heap();
   const std::lock_guard lock(h.mutex);
-  if (--h.running == 0) mprotect(h.base, h.devices.size() * h.span, PROT_NONE);
+  if (--h.running == 0 && h.guards_next_gap()) h.set_accessible(false);
 }
 
 }  // namespace simt

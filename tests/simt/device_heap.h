@@ -37,8 +37,8 @@ struct HeapRange {
 HeapRange device_range();
 HeapRange pinned_range();
 
-// Device memory is accessible while one of these lives; only the protect mode makes it otherwise
-// inaccessible.
+// Device memory is accessible while one of these lives; only the protect mode makes it inaccessible
+// in between.
 class HeapAccess {
  public:
   HeapAccess();

@@ -58,9 +58,10 @@ void work(const std::shared_ptr<Worker>& worker, int device) {
     const std::function<void()> task = std::move(worker->queue.front());
     worker->queue.pop_front();
     worker->busy = true;
-    const uint32_t delay = worker->random.below(4) == 0 ? worker->random.below(400) : 0;
+    const uint32_t chance = worker->random.below(64);
     lock.unlock();
-    if (delay != 0) std::this_thread::sleep_for(std::chrono::microseconds(delay));
+    if (chance == 0) std::this_thread::sleep_for(std::chrono::microseconds(500));
+    if (chance < 16) std::this_thread::yield();
     task();
     lock.lock();
     worker->busy = false;
