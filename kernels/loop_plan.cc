@@ -77,6 +77,17 @@ LoopPlan LoopPlan::over(uint32_t axes, std::initializer_list<const Tensor*> oper
   return LoopPlan(shape, std::span(pointers.data(), count));
 }
 
+LoopPlan LoopPlan::with_channel(std::initializer_list<const Tensor*> tensors) {
+  std::array<const Strides*, kMaxOperands> all{};
+  size_t count = 0;
+  for (const Tensor* tensor : tensors) all[count++] = &tensor->strides();
+  const Shape& shape = (*tensors.begin())->shape();
+  Strides channel;
+  for (int axis = 0; axis < shape.size(); ++axis) channel.push_back(axis == 1 ? 1 : 0);
+  all[count++] = &channel;
+  return LoopPlan(shape, std::span(all.data(), count));
+}
+
 bool LoopPlan::flat(int operand) const {
   int64_t step = 1;
   for (int dim = dims - 1; dim >= 0; --dim) {

@@ -22,6 +22,8 @@ struct LoopPlan {
   static LoopPlan of(std::initializer_list<const Tensor*> operands);
   // Over the axes whose bit is set in `axes` only; sizes are the first operand's.
   static LoopPlan over(uint32_t axes, std::initializer_list<const Tensor*> operands);
+  // Of operands (N, C, …), with the number of the channel as one more, last operand.
+  static LoopPlan with_channel(std::initializer_list<const Tensor*> operands);
 
   int64_t inner() const { return sizes[static_cast<size_t>(dims - 1)]; }
   int64_t inner_stride(int operand) const { return stride(operand, dims - 1); }

@@ -1,7 +1,6 @@
 // Batch norm. A walk of all operands together also counts the channel, which is constant along a
 // row of a row-major tensor and follows the row of a channels-last one; any layout is correct.
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "tenon/core/dispatch_dtype.h"
@@ -17,18 +16,6 @@ using cpu::kChunk;
 using cpu::SumPlan;
 
 constexpr uint32_t kChannelAxis = 2;  // axis mask of (N, C, …)
-
-// The plan of `operands` with the channel as one more, last operand.
-LoopPlan channel_plan(std::initializer_list<const Tensor*> operands) {
-  std::array<const Strides*, kMaxOperands> strides{};
-  size_t count = 0;
-  for (const Tensor* operand : operands) strides[count++] = &operand->strides();
-  const Shape& shape = (*operands.begin())->shape();
-  Strides channel;
-  for (int axis = 0; axis < shape.size(); ++axis) channel.push_back(axis == 1 ? 1 : 0);
-  strides[count++] = &channel;
-  return LoopPlan(shape, std::span(strides.data(), count));
-}
 
 // body(begin, n, channel, step): n elements from `begin` on; the channel of element i is
 // channel + i * step.
@@ -135,7 +122,7 @@ void normalize(const Tensor& x, const Tensor* gamma, const Tensor* beta, const C
   std::vector<C> factors = cpu::parameter_values<C>(gamma, channels, 1);
   for (size_t c = 0; c < factors.size(); ++c) factors[c] *= rstd[c];
   const std::vector<C> offsets = cpu::parameter_values<C>(beta, channels, 0);
-  const LoopPlan plan = channel_plan({&y, &x});
+  const LoopPlan plan = LoopPlan::with_channel({&y, &x});
   const ChunkOperand<C> out(plan, 0, y);
   const ChunkOperand<C> in(plan, 1, x);
   struct Constants {
@@ -166,7 +153,7 @@ struct InputGradient {
   std::vector<C> factor, dy_mean, slope;
 
   void write(const Tensor& x, const Tensor& dy, const C* mean, Tensor& dx) const {
-    const LoopPlan plan = channel_plan({&dx, &x, &dy});
+    const LoopPlan plan = LoopPlan::with_channel({&dx, &x, &dy});
     const ChunkOperand<C> out(plan, 0, dx);
     const ChunkOperand<C> in(plan, 1, x);
     const ChunkOperand<C> grads(plan, 2, dy);

@@ -2,7 +2,6 @@
 // so a large mean costs no accuracy. What a channel's elements need later is put side by side by
 // the same kernel, and read by an elementwise one, which walks all operands together with the
 // channel number as one more; any layout is correct.
-#include <array>
 
 #include "tenon/kernels/cuda/reduce_kernel.h"
 #include "tenon/kernels/norm.h"
@@ -179,18 +178,6 @@ __global__ void __launch_bounds__(kRowBlock)
   }
 }
 
-// The plan of `operands` with the channel as one more, last operand.
-LoopPlan channel_plan(std::initializer_list<const Tensor*> operands) {
-  std::array<const Strides*, kMaxOperands> strides{};
-  size_t count = 0;
-  for (const Tensor* operand : operands) strides[count++] = &operand->strides();
-  const Shape& shape = (*operands.begin())->shape();
-  Strides channel;
-  for (int axis = 0; axis < shape.size(); ++axis) channel.push_back(axis == 1 ? 1 : 0);
-  strides[count++] = &channel;
-  return LoopPlan(shape, std::span(strides.data(), count));
-}
-
 // Groups of `vector` elements share their channel or have following ones.
 bool packs(const LoopPlan& plan, std::initializer_list<const Tensor*> operands, int64_t vector) {
   if (plan.inner() % vector != 0) return false;
@@ -211,7 +198,8 @@ bool packs(const LoopPlan& plan, std::initializer_list<const Tensor*> operands, 
 template <class T, bool backward>
 void map(const char* op, Tensor& out, const Tensor& x, const Tensor& dy,
          const Channel<Compute<T>>* channels) {
-  const LoopPlan plan = backward ? channel_plan({&out, &x, &dy}) : channel_plan({&out, &x});
+  const LoopPlan plan =
+      backward ? LoopPlan::with_channel({&out, &x, &dy}) : LoopPlan::with_channel({&out, &x});
   with_vector<T>(packs(plan, {&out, &x, &dy}, kPacked<T>), [&]<int V>() {
     const int64_t blocks = std::min(divide_up(plan.count, V * kRowBlock), kMapBlocks);
     simt::launch(op, map_channels<T, V, backward>, dim3(static_cast<unsigned>(blocks)),
