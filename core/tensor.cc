@@ -83,7 +83,6 @@ bool Tensor::is_dense() const {
 void Tensor::read_item(void* value) const {
   TENON_CHECK(numel() == 1, "item", "not one element: given shape ", shape());
   copy_bytes(value, kCpu, raw_data(), device(), size_of(dtype()));
-  synchronize(device());
 }
 
 double Tensor::item_as_double() const {
@@ -107,7 +106,6 @@ std::vector<double> Tensor::to_vector() const {
   } else {
     host.resize(storage()->bytes());
     copy_bytes(host.data(), kCpu, storage()->data(), device(), host.size());
-    synchronize(device());
     data = host.data() + static_cast<size_t>(offset()) * size_of(dtype());
   }
   std::vector<double> values;

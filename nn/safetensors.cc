@@ -69,7 +69,6 @@ void write_tensor(AtomicFile& file, const Tensor& tensor) {
   }
   std::vector<char> host(tensor.nbytes());
   copy_bytes(host.data(), kCpu, tensor.raw_data(), tensor.device(), host.size());
-  synchronize(tensor.device());
   file.write(host.data(), host.size());
 }
 
