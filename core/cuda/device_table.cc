@@ -24,7 +24,7 @@ struct DeviceEntry {
   std::array<std::atomic<cudaStream_t>, kMaxStreams> streams{};
   std::mutex mutex;  // of what follows
   size_t stream_count = 0;
-  std::vector<cudaEvent_t> free_events;
+  std::array<std::vector<cudaEvent_t>, 2> free_events;  // by EventTiming
   std::map<cudaStream_t, std::pair<void*, size_t>> workspaces;
   FaultRecord* fault = nullptr;
 };
@@ -100,23 +100,25 @@ cudaStream_t handle_of(Stream stream) {
   return entry_of(stream.device.index).streams[stream.id].load(std::memory_order_acquire);
 }
 
-std::shared_ptr<void> take_event(int index) {
+std::shared_ptr<void> take_event(int index, EventTiming timing) {
   DeviceEntry& entry = entry_of(index);
+  std::vector<cudaEvent_t>& free = entry.free_events[timing == EventTiming::on ? 1 : 0];
   cudaEvent_t event = nullptr;
   {
     const std::lock_guard lock(entry.mutex);
-    if (!entry.free_events.empty()) {
-      event = entry.free_events.back();
-      entry.free_events.pop_back();
+    if (!free.empty()) {
+      event = free.back();
+      free.pop_back();
     }
   }
   if (event == nullptr) {
-    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event",
-          "cudaEventCreateWithFlags");
+    select(index);
+    const unsigned flags = timing == EventTiming::on ? cudaEventDefault : cudaEventDisableTiming;
+    check(cudaEventCreateWithFlags(&event, flags), "event", "cudaEventCreateWithFlags");
   }
-  return {event, [&entry](void* used) {
+  return {event, [&entry, &free](void* used) {
             const std::lock_guard lock(entry.mutex);
-            entry.free_events.push_back(static_cast<cudaEvent_t>(used));
+            free.push_back(static_cast<cudaEvent_t>(used));
           }};
 }
 

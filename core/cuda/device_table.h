@@ -17,8 +17,9 @@ void select(int index);
 Stream add_stream(int index, StreamPriority priority);
 cudaStream_t handle_of(Stream stream);
 
-// An event without timing; it goes back to the device's others with its last owner.
-std::shared_ptr<void> take_event(int index);
+// An event, with or without timing; it goes back to the device's others with its last owner.
+enum class EventTiming { off, on };
+std::shared_ptr<void> take_event(int index, EventTiming timing = EventTiming::off);
 inline cudaEvent_t handle_of(const StreamEvent& event) {
   return static_cast<cudaEvent_t>(event.handle.get());
 }

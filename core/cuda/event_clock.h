@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <memory>
 
 #include "tenon/core/device.h"
 
@@ -12,9 +13,6 @@ namespace tenon::cuda {
 class EventClock {
  public:
   explicit EventClock(Device device);
-  ~EventClock();
-  EventClock(const EventClock&) = delete;
-  EventClock& operator=(const EventClock&) = delete;
 
   void start(cudaStream_t stream);
   void stop(cudaStream_t stream);
@@ -22,8 +20,8 @@ class EventClock {
   int64_t elapsed_ns() const;
 
  private:
-  cudaEvent_t start_ = nullptr;
-  cudaEvent_t stop_ = nullptr;
+  const std::shared_ptr<void> start_;
+  const std::shared_ptr<void> stop_;
 };
 
 }  // namespace tenon::cuda

@@ -116,6 +116,23 @@ class Backend {
   DelayFunction delay_;
 };
 
+// The device side of a DeviceGroup, for the ranks of `host`. It is the group that is split and that
+// then makes new sides.
+class DeviceSide : public Backend {
+ public:
+  DeviceSide(std::shared_ptr<Backend> host, Device device)
+      : host_(std::move(host)), device_(device) {}
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  bool serves(Device device) const override { return device == device_; }
+  std::shared_ptr<Backend> split(int, int) final;
+  void abort(const Error& error) override { host_->abort(error); }
+
+ protected:
+  const std::shared_ptr<Backend> host_;
+  const Device device_;
+};
+
 // The first byte of `tensor`, null when it has none.
 void* address_of(const Tensor& tensor);
 

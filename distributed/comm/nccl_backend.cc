@@ -74,7 +74,9 @@ NcclLanes::~NcclLanes() {
 }
 
 NcclBackend::NcclBackend(std::shared_ptr<Backend> host, Device device)
-    : host_(std::move(host)), device_(device), lanes_(std::make_shared<NcclLanes>()) {
+    : DeviceSide(std::move(host), device),
+      timeout_(timeout_seconds()),
+      lanes_(std::make_shared<NcclLanes>()) {
   cuda::select(device.index);
   for (NcclLane& lane : lanes_->lanes) open_lane(lane);
   watchdog_ = std::thread([this] { watch(); });
@@ -141,7 +143,7 @@ void NcclBackend::launch(const std::shared_ptr<Request>& request) {
   request->set_ready(record_event(lane.stream));
   const std::lock_guard lock(mutex_);
   flights_.push_back({request, request, request->ready(), describe(request->signature()),
-                      now_ns() + static_cast<int64_t>(timeout_seconds() * 1e9)});
+                      now_ns() + static_cast<int64_t>(timeout_ * 1e9)});
 }
 
 void NcclBackend::enqueue(const Operation& operation, const Signature& call,
@@ -206,11 +208,6 @@ void NcclBackend::settle_dropped() {
   }
 }
 
-std::shared_ptr<Backend> NcclBackend::split(int color, int key) {
-  const std::shared_ptr<Backend> part = host_->split(color, key);
-  return part ? std::make_shared<NcclBackend>(part, device_) : nullptr;
-}
-
 std::shared_ptr<Storage> NcclBackend::allocate(size_t bytes, Category category, Device device) {
   return std::make_shared<Storage>(bytes, device, category,
                                    bytes > 0 ? registered_memory(lanes_, device) : nullptr);
@@ -250,8 +247,8 @@ std::string NcclBackend::trouble() {
   for (const Flight& flight : flights_) {
     if (now_ns() < flight.deadline_ns) continue;
     if (cudaEventQuery(cuda::handle_of(flight.end)) != cudaErrorNotReady) continue;
-    return str("[nccl] no answer within ", timeout_seconds(),
-               " s from the other ranks, while rank ", rank(), " waits in ", flight.text);
+    return str("[nccl] no answer within ", timeout_, " s from the other ranks, while rank ", rank(),
+               " waits in ", flight.text);
   }
   return {};
 }

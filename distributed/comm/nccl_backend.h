@@ -37,19 +37,15 @@ struct NcclLanes {
   bool aborted = false;
 };
 
-class NcclBackend : public Backend {
+class NcclBackend : public DeviceSide {
  public:
   // Collective over `host`, which carries the unique ids.
   NcclBackend(std::shared_ptr<Backend> host, Device device);
   ~NcclBackend() override;
 
-  int rank() const override { return host_->rank(); }
-  int size() const override { return host_->size(); }
   void launch(const std::shared_ptr<Request>& request) override;
   void wait(Request& request) override;
-  std::shared_ptr<Backend> split(int color, int key) override;
   std::shared_ptr<Storage> allocate(size_t bytes, Category category, Device device) override;
-  void abort(const Error& error) override { host_->abort(error); }
 
  private:
   // A collective that has been enqueued and may not have ended.
@@ -71,8 +67,7 @@ class NcclBackend : public Backend {
   std::string trouble();
   void fail(const std::string& text);
 
-  const std::shared_ptr<Backend> host_;
-  const Device device_;
+  const double timeout_;  // seconds
   const std::shared_ptr<NcclLanes> lanes_;
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;

@@ -46,8 +46,7 @@ void copy_on(Stream stream, const Tensor& to, const Tensor& from) {
 }  // namespace
 
 StagingBackend::StagingBackend(std::shared_ptr<Backend> host, Device device)
-    : host_(std::move(host)),
-      device_(device),
+    : DeviceSide(std::move(host), device),
       stream_(create_stream(device, StreamPriority::high)),
       pinned_(std::make_shared<PinnedSource>(device.type)) {}
 
@@ -98,11 +97,6 @@ void StagingBackend::wait(Request& request) {
   wait_event(current_stream(device_), request.ready());
   request.release_staging();
   std::erase_if(pending_, [&](const auto& pending) { return pending.get() == &request; });
-}
-
-std::shared_ptr<Backend> StagingBackend::split(int color, int key) {
-  const std::shared_ptr<Backend> part = host_->split(color, key);
-  return part ? std::make_shared<StagingBackend>(part, device_) : nullptr;
 }
 
 std::shared_ptr<Storage> StagingBackend::allocate(size_t bytes, Category category, Device device) {

@@ -15,27 +15,21 @@
 
 namespace tenon::comm {
 
-class StagingBackend : public Backend {
+class StagingBackend : public DeviceSide {
  public:
   StagingBackend(std::shared_ptr<Backend> host, Device device);
 
-  int rank() const override { return host_->rank(); }
-  int size() const override { return host_->size(); }
   void launch(const std::shared_ptr<Request>& request) override;
   void wait(Request& request) override;
-  std::shared_ptr<Backend> split(int color, int key) override;
   std::shared_ptr<Storage> allocate(size_t bytes, Category category, Device device) override;
   std::string note() const override {
     return "ranks share a device: collectives go through the host's memory";
   }
-  void abort(const Error& error) override { host_->abort(error); }
 
  private:
   Tensor host_copy(const Tensor& tensor) const;
   void settle_dropped();
 
-  const std::shared_ptr<Backend> host_;
-  const Device device_;
   const Stream stream_;
   const std::shared_ptr<MemorySource> pinned_;
   std::vector<std::shared_ptr<Request>> pending_;  // not waited for yet
