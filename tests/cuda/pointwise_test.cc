@@ -8,6 +8,7 @@
 #include "tenon/core/dispatch_dtype.h"
 #include "tenon/tests/support/device_pair.h"
 #include "tenon/tests/support/random_tensor.h"
+#include "tenon/tests/support/slots.h"
 #include "tenon/tests/support/tolerances.h"
 
 namespace tenon {
@@ -22,11 +23,6 @@ using Pair = testing::DevicePair;
 constexpr DType kFloating[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 constexpr OpParams kParams{0.75, 1.5};
 constexpr int64_t kSizes[] = {1, 2, 3, 4, 7, 8, 9, 255, 1023, 1024, 1025, 2048, 4099, 9001};
-
-template <class Body, class... Ops>
-void for_each_op(OpList<Ops...>, const Body& body) {
-  (body.template operator()<Ops>(), ...);
-}
 
 // Views of three operands and a result over memory of their own; b is between 0.5 and 1.5.
 struct Operands {
@@ -108,8 +104,8 @@ void check_all(const Operands& x) {
 TEST_CASE("cuda pointwise: every op") {
   for (const DType dtype : kFloating) {
     const Operands x = views(dtype, {301}, {1}, 0, 301);
-    for_each_op(UnaryOps{}, [&]<class Op>() { check_unary<Op>(x); });
-    for_each_op(BinaryOps{}, [&]<class Op>() { check_binary<Op>(x); });
+    testing::for_each_op(UnaryOps{}, [&]<class Op>() { check_unary<Op>(x); });
+    testing::for_each_op(BinaryOps{}, [&]<class Op>() { check_binary<Op>(x); });
   }
 }
 
@@ -176,7 +172,7 @@ TEST_CASE("cuda accumulate and comparisons: every pair of dtypes and every dtype
     Tensor y = empty({1027}, {DType::boolean, kCpu}),
            device_y = empty({1027}, {DType::boolean, kCuda});
     Tensor chosen = empty({1027}, {dtype, kCuda});
-    for_each_op(ComparisonOps{}, [&]<class Op>() {
+    testing::for_each_op(ComparisonOps{}, [&]<class Op>() {
       Comparison<Op>::forward(DeviceType::cpu, a, b, y);
       Comparison<Op>::forward(DeviceType::cuda, copied_to(a, kCuda), copied_to(b, kCuda), device_y);
       INFO(Op::name << " of " << dtype);

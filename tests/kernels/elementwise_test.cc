@@ -10,6 +10,7 @@
 #include "tenon/kernels/pointwise.h"
 #include "tenon/tests/support/device.h"
 #include "tenon/tests/support/random_tensor.h"
+#include "tenon/tests/support/slots.h"
 
 namespace tenon {
 namespace {
@@ -54,18 +55,13 @@ void check_slices(const char* name, DType dtype, const std::vector<Tensor>& in, 
   CHECK(testing::same_bits(result, clone(whole.as_strided({kWhole / 2}, {2}, 1))));
 }
 
-template <class Body, class... Ops>
-void for_each_op(OpList<Ops...>, const Body& body) {
-  (body.template operator()<Ops>(), ...);
-}
-
 }  // namespace
 
 TEST_CASE("a slice of a unary kernel's result is its result on the slice") {
   for (const DType dtype : kFloating) {
     const Tensor x = random_tensor({kWhole}, dtype, 1), dy = random_tensor({kWhole}, dtype, 2);
     const Tensor old = random_tensor({kWhole}, dtype, 3);
-    for_each_op(UnaryOps{}, [&]<class Op>() {
+    testing::for_each_op(UnaryOps{}, [&]<class Op>() {
       check_slices(Op::name, dtype, {x}, old, [](const std::vector<Tensor>& in, Tensor& out) {
         Unary<Op>::forward(testing::device_type(), in[0], out, kParams);
       });
@@ -84,7 +80,7 @@ TEST_CASE("a slice of a binary kernel's result is its result on the slice") {
     const Tensor a = random_tensor({kWhole}, dtype, 1), b = random_tensor({kWhole}, dtype, 2);
     const Tensor dy = random_tensor({kWhole}, dtype, 3), old = random_tensor({kWhole}, dtype, 4);
     const Tensor flags = zeros({kWhole}, {.dtype = DType::boolean});
-    for_each_op(BinaryOps{}, [&]<class Op>() {
+    testing::for_each_op(BinaryOps{}, [&]<class Op>() {
       check_slices(Op::name, dtype, {a, b}, old, [](const std::vector<Tensor>& in, Tensor& out) {
         Binary<Op>::forward(testing::device_type(), in[0], in[1], out);
       });
@@ -97,7 +93,7 @@ TEST_CASE("a slice of a binary kernel's result is its result on the slice") {
             Binary<Op>::backward(testing::device_type(), in[0], in[1], in[2], nullptr, &out);
           });
     });
-    for_each_op(ComparisonOps{}, [&]<class Op>() {
+    testing::for_each_op(ComparisonOps{}, [&]<class Op>() {
       check_slices(Op::name, dtype, {a, b}, flags, [](const std::vector<Tensor>& in, Tensor& out) {
         Comparison<Op>::forward(testing::device_type(), in[0], in[1], out);
       });

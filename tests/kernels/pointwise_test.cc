@@ -8,6 +8,7 @@
 #include "tenon/tests/support/device.h"
 #include "tenon/tests/support/layouts.h"
 #include "tenon/tests/support/random_tensor.h"
+#include "tenon/tests/support/slots.h"
 #include "tenon/tests/support/tolerances.h"
 
 namespace tenon {
@@ -23,11 +24,6 @@ using testing::tolerance_of;
 
 constexpr DType kFloating[] = {DType::f32, DType::f64, DType::bf16, DType::f16};
 constexpr OpParams kParams{0.75, 1.5};
-
-template <class Body, class... Ops>
-void for_each_op(OpList<Ops...>, const Body& body) {
-  (body.template operator()<Ops>(), ...);
-}
 
 // Values where every op and its derivative are defined: (0.1, 2.1).
 Tensor positive_tensor(const Shape& shape, DType dtype, unsigned seed,
@@ -113,7 +109,7 @@ TEST_CASE("unary kernels agree with the scalar functions in every layout and dty
     for (const DType dtype : kFloating) {
       for (const Layout layout : kLayouts) {
         if (!testing::applies(layout, shape)) continue;
-        for_each_op(UnaryOps{}, [&]<class Op>() {
+        testing::for_each_op(UnaryOps{}, [&]<class Op>() {
           check_unary<Op>(shape, dtype, layout, Layout::contiguous);
           check_unary<Op>(shape, dtype, Layout::contiguous, layout);
         });
@@ -137,7 +133,7 @@ TEST_CASE("binary kernels agree with the scalar functions in every layout and dt
     for (const DType dtype : kFloating) {
       for (const Layout layout : kLayouts) {
         if (!testing::applies(layout, shape)) continue;
-        for_each_op(BinaryOps{}, [&]<class Op>() {
+        testing::for_each_op(BinaryOps{}, [&]<class Op>() {
           check_binary<Op>(shape, dtype, layout, Layout::contiguous);
           check_binary<Op>(shape, dtype, Layout::contiguous, layout);
           check_binary<Op>(shape, dtype, layout, layout);
@@ -191,7 +187,7 @@ TEST_CASE("comparisons take every dtype") {
     const Tensor a = from_vector({0, 1, 1, 0}, {4}, {.dtype = dtype});
     const Tensor b = from_vector({0, 0, 1, 1}, {4}, {.dtype = dtype});
     Tensor y = empty({4}, {.dtype = DType::boolean});
-    for_each_op(ComparisonOps{}, [&]<class Op>() {
+    testing::for_each_op(ComparisonOps{}, [&]<class Op>() {
       INFO(Op::name << " of " << dtype);
       Comparison<Op>::forward(testing::device_type(), a, b, y);
       std::vector<double> wanted;

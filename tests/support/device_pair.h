@@ -1,10 +1,8 @@
 // A tensor on the CPU and its twin on a CUDA device, for tests that compare the two.
 #pragma once
 
-#include <random>
-#include <vector>
-
 #include "tenon/core/factory.h"
+#include "tenon/tests/support/random_tensor.h"
 
 namespace tenon::testing {
 
@@ -13,14 +11,8 @@ inline const Device kCuda{DeviceType::cuda, 0};
 struct DevicePair {
   DevicePair(const Tensor& on_cpu, const Tensor& on_cuda) : cpu(on_cpu), cuda(on_cuda) {}
   // Values in [-1, 1), rounded to `dtype`.
-  DevicePair(const Shape& shape, DType dtype, unsigned seed) {
-    std::mt19937 engine(seed);
-    std::uniform_real_distribution<double> values(-1, 1);
-    std::vector<double> data(static_cast<size_t>(shape.numel()));
-    for (double& value : data) value = values(engine);
-    cpu = from_vector(data, shape, {.dtype = dtype, .device = kCpu});
-    cuda = copied_to(cpu, kCuda);
-  }
+  DevicePair(const Shape& shape, DType dtype, unsigned seed)
+      : cpu(random_tensor(shape, dtype, seed, kCpu)), cuda(copied_to(cpu, kCuda)) {}
   // Both seen with other strides.
   DevicePair view(const Shape& shape, const Strides& strides, int64_t offset = 0) const {
     return {cpu.as_strided(shape, strides, offset), cuda.as_strided(shape, strides, offset)};

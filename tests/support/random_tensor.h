@@ -11,12 +11,13 @@
 namespace tenon::testing {
 
 // Values in [-1, 1), rounded to `dtype`; the same ones for the same seed.
-inline Tensor random_tensor(const Shape& shape, DType dtype = DType::f32, unsigned seed = 1) {
+inline Tensor random_tensor(const Shape& shape, DType dtype = DType::f32, unsigned seed = 1,
+                            Device device = default_device()) {
   std::mt19937 engine(seed);
   std::uniform_real_distribution<double> values(-1, 1);
   std::vector<double> data(static_cast<size_t>(shape.numel()));
   for (double& value : data) value = values(engine);
-  return from_vector(data, shape, {.dtype = dtype});
+  return from_vector(data, shape, {.dtype = dtype, .device = device});
 }
 
 // The same values with the memory order of the axes given, outermost first.
