@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tenon/core/runtime.h"
+#include "tenon/core/trace.h"
 
 namespace tenon {
 namespace {
@@ -47,6 +48,13 @@ class CpuRuntime : public Runtime {
   void deallocate_pinned(void* data, size_t bytes) override { deallocate(0, data, bytes); }
   Stream create_stream(int, StreamPriority) override { return {kCpu, ++streams_}; }
   StreamEvent record_event(Stream stream) override { return {stream.device}; }
+  StreamEvent record_timed_event(Stream stream) override {
+    return {stream.device, std::make_shared<int64_t>(now_ns())};
+  }
+  int64_t elapsed_ns(const StreamEvent& from, const StreamEvent& to) override {
+    return *static_cast<const int64_t*>(to.handle.get()) -
+           *static_cast<const int64_t*>(from.handle.get());
+  }
   void wait_event(Stream, const StreamEvent&) override {}
   void synchronize(const StreamEvent&) override {}
   void synchronize(Stream) override {}

@@ -45,6 +45,13 @@ Stream create_stream(Device device, StreamPriority priority) {
   return runtime(device.type).create_stream(device.index, priority);
 }
 StreamEvent record_event(Stream stream) { return runtime(stream.device.type).record_event(stream); }
+StreamEvent record_timed_event(Stream stream) {
+  return runtime(stream.device.type).record_timed_event(stream);
+}
+int64_t Interval::ns() const {
+  if (begin.handle == nullptr) return 0;
+  return runtime(begin.device.type).elapsed_ns(begin, end);
+}
 void wait_event(Stream stream, const StreamEvent& event) {
   runtime(stream.device.type).wait_event(stream, event);
 }

@@ -33,6 +33,9 @@ class Runtime {
 
   virtual Stream create_stream(int device_index, StreamPriority priority) = 0;
   virtual StreamEvent record_event(Stream stream) = 0;
+  virtual StreamEvent record_timed_event(Stream stream) = 0;
+  // Between timed events; 0 until both have been reached.
+  virtual int64_t elapsed_ns(const StreamEvent& from, const StreamEvent& to) = 0;
   virtual void wait_event(Stream stream, const StreamEvent& event) = 0;
   virtual void synchronize(const StreamEvent& event) = 0;
   virtual void synchronize(Stream stream) = 0;

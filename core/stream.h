@@ -15,10 +15,17 @@ struct Stream {
   bool operator==(const Stream&) const = default;
 };
 
-// A point in a stream's work; null where everything is immediate.
+// A point in a stream's work. Null where everything is immediate and no time is kept.
 struct StreamEvent {
   Device device;
   std::shared_ptr<void> handle = nullptr;
+};
+
+// From one timed event of a stream to a later one.
+struct Interval {
+  StreamEvent begin;
+  StreamEvent end;
+  int64_t ns() const;  // 0 until the end has been reached, and of an empty interval
 };
 
 enum class StreamPriority : uint8_t { normal, high };
@@ -31,6 +38,8 @@ void set_current_stream(Stream stream);
 Stream create_stream(Device device, StreamPriority priority);
 
 StreamEvent record_event(Stream stream);
+// A point whose time is kept, for an Interval.
+StreamEvent record_timed_event(Stream stream);
 // Work enqueued on `stream` from now on runs after `event`.
 void wait_event(Stream stream, const StreamEvent& event);
 // Blocks the host until `event` has been reached.

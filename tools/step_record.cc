@@ -28,6 +28,17 @@ double megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
 
 }  // namespace
 
+double PhaseClock::ms(Phase phase) const {
+  int64_t waited = 0;
+  for (const Interval& part : exposed_) waited += part.ns();
+  int64_t ns = phase == Phase::exposed ? waited : 0;
+  for (const Lap& lap : laps_) {
+    if (lap.phase == phase) ns += lap.interval.ns();
+  }
+  if (phase == Phase::backward) ns -= waited;
+  return static_cast<double>(ns) / 1e6;
+}
+
 Json to_json(const StepRecord& record, const MemoryCounters& memory) {
   const PhaseClock& clock = record.clock;
   return {{"step", record.step},

@@ -4,8 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tenon/core/memory_counters.h"
+#include "tenon/core/rank_context.h"
+#include "tenon/core/stream.h"
 #include "tenon/core/trace.h"
 #include "tenon/tools/run_log.h"
 
@@ -16,31 +19,36 @@ namespace tenon::tools {
 enum class Phase { data, forward, backward, exposed, optimizer };
 inline constexpr int kPhaseCount = 5;
 
-// Splits wall time into phases: each lap gives the time since the one before to a phase.
+// Splits time into phases: each lap gives the time since the one before to a phase. It is the time
+// of the default device's compute stream, which is the host's on the CPU; a device knows it only
+// when it has got there.
 class PhaseClock {
  public:
-  PhaseClock() : begin_(now_ns()), last_(begin_) {}
+  PhaseClock() : begin_(now()), last_(begin_) {}
   void lap(Phase phase) {
-    const int64_t now = now_ns();
-    ns_[static_cast<size_t>(phase)] += now - last_;
-    last_ = now;
+    const StreamEvent event = now();
+    laps_.push_back({phase, {last_, event}});
+    last_ = event;
   }
   // The time since the last lap belongs to no phase.
-  void resume() { last_ = now_ns(); }
-  void move(Phase from, Phase to, int64_t ns) {
-    ns_[static_cast<size_t>(from)] -= ns;
-    ns_[static_cast<size_t>(to)] += ns;
-  }
-  double ms(Phase phase) const {
-    return static_cast<double>(ns_[static_cast<size_t>(phase)]) / 1e6;
-  }
-  // From the first to the last lap.
-  double total_ms() const { return static_cast<double>(last_ - begin_) / 1e6; }
+  void resume() { last_ = now(); }
+  // Backward waited for communication in this part of its laps.
+  void exposed(const Interval& part) { exposed_.push_back(part); }
+  double ms(Phase phase) const;
+  // From the beginning to the last lap.
+  double total_ms() const { return static_cast<double>(Interval{begin_, last_}.ns()) / 1e6; }
 
  private:
-  int64_t begin_;
-  int64_t last_;
-  std::array<int64_t, kPhaseCount> ns_{};
+  struct Lap {
+    Phase phase;
+    Interval interval;
+  };
+  static StreamEvent now() { return record_timed_event(current_stream(default_device())); }
+
+  StreamEvent begin_;
+  StreamEvent last_;
+  std::vector<Lap> laps_;
+  std::vector<Interval> exposed_;
 };
 
 struct StepRecord {

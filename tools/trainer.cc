@@ -143,9 +143,8 @@ void Trainer::train_step() {
   double totals[2] = {0, 0};  // loss, correct
   optimizer_->zero_grad();
   accumulate_gradients(sample, record.clock, totals);
-  const DdpStats stats = model_->stats();
-  record.clock.move(Phase::backward, Phase::exposed, stats.exposed_ns);
-  record.comm_ms = static_cast<double>(stats.comm_ns) / 1e6;
+  DdpStats stats = model_->stats();
+  record.clock.exposed(stats.exposed);
   const Traffic after = rank_context().traffic.of("ddp");
   record.traffic = {after.calls - before.calls, after.bytes - before.bytes};
   update(record);
@@ -155,7 +154,7 @@ void Trainer::train_step() {
                   {.dtype = DType::f64, .device = kCpu, .category = Category::other});
   Work work = group_.all_reduce(sums, ReduceOp::sum, {.tag = "log"});
   record.clock.lap(Phase::optimizer);
-  pending_ = Pending{std::move(record), sums, std::move(work)};
+  pending_ = Pending{std::move(record), std::move(stats), sums, std::move(work)};
   ++step_;
 }
 
@@ -211,6 +210,7 @@ void Trainer::report_pending() {
   pending.record.loss = sums[0];
   pending.record.accuracy = sums[1] / static_cast<double>(pending.record.samples);
   if (!leader()) return;
+  pending.record.comm_ms = static_cast<double>(pending.stats.comm_ns()) / 1e6;
   log_.write("step", to_json(pending.record, *rank_context().memory));
   progress_.add(pending.record);
   if (pending.record.step % options_.print_every == 0) print_progress();

@@ -37,6 +37,7 @@ class Trainer {
   // A step whose loss is still on its way between the ranks.
   struct Pending {
     StepRecord record;
+    DdpStats stats;
     Tensor totals;  // loss, correct: summed over the ranks once `work` is done
     Work work;
   };

@@ -119,7 +119,7 @@ Tensor TrainingBench::step(PhaseClock& clock) {
   clock.lap(Phase::forward);
   loss.backward();
   clock.lap(Phase::backward);
-  clock.move(Phase::backward, Phase::exposed, model_->stats().exposed_ns);
+  clock.exposed(model_->stats().exposed);
   optimizer_->step();
   clock.lap(Phase::optimizer);
   return loss.detach();

@@ -88,11 +88,16 @@ class CudaRuntime : public Runtime {
   Stream create_stream(int index, StreamPriority priority) override {
     return add_stream(index, priority);
   }
-  StreamEvent record_event(Stream stream) override {
-    select(stream.device.index);
-    StreamEvent event{stream.device, take_event(stream.device.index)};
-    check(cudaEventRecord(handle_of(event), handle_of(stream)), "event", "cudaEventRecord");
-    return event;
+  StreamEvent record_event(Stream stream) override { return record(stream, EventTiming::off); }
+  StreamEvent record_timed_event(Stream stream) override { return record(stream, EventTiming::on); }
+  int64_t elapsed_ns(const StreamEvent& from, const StreamEvent& to) override {
+    for (const StreamEvent* event : {&from, &to}) {
+      if (cudaEventQuery(handle_of(*event)) != cudaSuccess) return 0;
+    }
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, handle_of(from), handle_of(to)), "event",
+          "cudaEventElapsedTime");
+    return static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
   }
   void wait_event(Stream stream, const StreamEvent& event) override {
     if (event.handle == nullptr) return;
@@ -125,6 +130,13 @@ class CudaRuntime : public Runtime {
   }
 
  private:
+  static StreamEvent record(Stream stream, EventTiming timing) {
+    select(stream.device.index);
+    StreamEvent event{stream.device, take_event(stream.device.index, timing)};
+    check(cudaEventRecord(handle_of(event), handle_of(stream)), "event", "cudaEventRecord");
+    return event;
+  }
+
   const int devices_;
 };
 

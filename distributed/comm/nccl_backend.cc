@@ -7,7 +7,6 @@
 
 #include "tenon/core/cuda/context.h"
 #include "tenon/core/cuda/device_table.h"
-#include "tenon/core/cuda/event_clock.h"
 #include "tenon/core/cuda/libraries.h"
 #include "tenon/core/factory.h"
 #include "tenon/core/runtime.h"
@@ -135,12 +134,10 @@ void NcclBackend::launch(const std::shared_ptr<Request>& request) {
   request->start();
   cuda::select(device_.index);
   wait_event(lane.stream, record_event(current_stream(device_)));
-  const auto clock = std::make_shared<cuda::EventClock>(device_);
-  clock->start(cuda::handle_of(lane.stream));
+  const StreamEvent begin = record_timed_event(lane.stream);
   if (request->signature().count > 0) enqueue(operation, request->signature(), lane);
-  clock->stop(cuda::handle_of(lane.stream));
-  request->set_clock([clock] { return clock->elapsed_ns(); });
-  request->set_ready(record_event(lane.stream));
+  request->set_ready(record_timed_event(lane.stream));
+  request->set_clock([whole = Interval{begin, request->ready()}] { return whole.ns(); });
   const std::lock_guard lock(mutex_);
   flights_.push_back({request, request, request->ready(), describe(request->signature()),
                       now_ns() + static_cast<int64_t>(timeout_ * 1e9)});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "tenon/autograd/grad_mode.h"
 #include "tenon/autograd/meta.h"
@@ -295,13 +296,21 @@ void DdpReducer::settle_unused(const std::vector<bool>& present) {
   }
 }
 
+int64_t DdpStats::comm_ns() const {
+  int64_t sum = 0;
+  for (const Work& work : works) sum += work.busy_ns();
+  return sum;
+}
+
 void DdpReducer::wait_for_all() {
-  const int64_t begin = now_ns();
+  const Stream stream = current_stream(storage_->device());
+  const StreamEvent begin = record_timed_event(stream);
   for (Work& work : works_) work.wait();
-  stats_ = {static_cast<int64_t>(works_.size()), static_cast<int64_t>(plan_.bytes), 0,
-            now_ns() - begin};
-  for (Work& work : works_) stats_.comm_ns += work.busy_ns();
-  works_.clear();
+  const auto buckets = static_cast<int64_t>(works_.size());
+  stats_ = {buckets,
+            static_cast<int64_t>(plan_.bytes),
+            std::exchange(works_, {}),
+            {begin, record_timed_event(stream)}};
   storage_->bump_version();
 }
 

@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "tenon/core/stream.h"
 #include "tenon/distributed/comm/process_group.h"
 #include "tenon/distributed/ddp/buckets.h"
 #include "tenon/distributed/grad_countdown.h"
@@ -28,12 +30,15 @@ struct DdpOptions {
   bool sync_buffers = true;
 };
 
-// Of the last synchronized backward.
+// Of one synchronized backward. A device knows times once it has got there: until then they are 0.
 struct DdpStats {
   int64_t buckets = 0;
   int64_t bytes = 0;
-  int64_t comm_ns = 0;     // the collectives' own time, summed
-  int64_t exposed_ns = 0;  // of it, how long the end of backward waited
+  std::vector<Work> works;  // the buckets' collectives
+  Interval exposed = {};    // in which the end of backward waited for them
+
+  // The collectives' own time, summed.
+  int64_t comm_ns() const;
 };
 
 // Counts while it lives.
@@ -109,7 +114,7 @@ class DdpReducer {
   bool synchronizing_ = false;
   std::vector<size_t> open_;  // gradients a bucket still waits for
   size_t next_ = 0;           // the next bucket to launch
-  std::vector<Work> works_;
+  std::vector<Work> works_;   // those under way
   DdpStats stats_;
 };
 

@@ -189,6 +189,21 @@ TEST_CASE("Bucket i starts before backward ends for all but the last") {
   });
 }
 
+TEST_CASE("The collectives' own time is known when the device has got there") {
+  run_ranks(2, [](ProcessGroup group) {
+    SmallMlp model;
+    Ddp ddp(model, group, {.bucket_bytes = 300, .first_bucket_bytes = 100});
+    for (int step = 0; step < 2; ++step) {
+      sum(ddp(input(2))).backward();
+      const DdpStats stats = ddp.stats();
+      synchronize(default_device());
+      expect(stats.buckets == static_cast<int64_t>(ddp.plan().buckets.size()), "wrong buckets");
+      expect(stats.comm_ns() > 0, "the collectives took no time");
+      expect(stats.exposed.ns() >= 0, "backward waited for less than nothing");
+    }
+  });
+}
+
 TEST_CASE("A parameter without a gradient is named, with its rank") {
   CHECK_THROWS_WITH(run_ranks(2,
                               [](ProcessGroup group) {
