@@ -1,4 +1,4 @@
-// Slots of the fused cross-entropy loss.
+// Slots of the losses over classes: the fused cross-entropy, and the negative log-likelihood.
 #pragma once
 
 #include "tenon/core/kernel_slot.h"
@@ -24,6 +24,18 @@ inline constinit KernelSlot<void(const Tensor& logits, const Tensor& targets,
                                  const Tensor& dloss, Tensor& dlogits, const CrossEntropyParams&)>
     cross_entropy_backward{"cross_entropy_backward"};
 
-inline const KernelSlotBase* const kLossSlots[] = {&cross_entropy, &cross_entropy_backward};
+// log_probabilities (N, C), targets (N) i64 or i32; loss () in the compute dtype, minus the mean of
+// the elements that the targets name, 0 without rows. A target outside [0, C) is an Error with
+// its row.
+inline constinit KernelSlot<void(const Tensor& log_probabilities, const Tensor& targets,
+                                 Tensor& loss)>
+    nll_loss{"nll_loss"};
+// dlog_probabilities (N, C) is overwritten; dloss ().
+inline constinit KernelSlot<void(const Tensor& targets, const Tensor& dloss,
+                                 Tensor& dlog_probabilities)>
+    nll_loss_backward{"nll_loss_backward"};
+
+inline const KernelSlotBase* const kLossSlots[] = {&cross_entropy, &cross_entropy_backward,
+                                                   &nll_loss, &nll_loss_backward};
 
 }  // namespace tenon::kernels

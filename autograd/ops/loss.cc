@@ -48,29 +48,21 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& targets) {
                   targets.dim(0) == log_probabilities.dim(0),
               "nll_loss", "shapes do not fit: given ", log_probabilities.shape(), " and ",
               targets.shape(), ", wanted (N, C) and (N)");
-  const int64_t rows = log_probabilities.dim(0), classes = log_probabilities.dim(1);
-  // Row i's element is number i * C + target of the flattened matrix: its gradient goes there
-  // alone.
-  const std::vector<double> ids = targets.to_vector();
-  std::vector<int64_t> places(ids.size());
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const auto id = static_cast<int64_t>(ids[i]);
-    TENON_CHECK(id >= 0 && id < classes, "nll_loss", "target out of range: row ", i, " has ", id,
-                ", wanted [0, ", classes, ")");
-    places[i] = static_cast<int64_t>(i) * classes + id;
-  }
+  TENON_CHECK(log_probabilities.dim(1) > 0, "nll_loss", "no classes: given ",
+              log_probabilities.shape(), ", wanted (N, C)");
   const DeviceType device = log_probabilities.device().type;
-  const Tensor index = from_data(places, {rows}, Category::activation, log_probabilities.device());
-  const Tensor flat = detail::raw_contiguous(log_probabilities).alias(0, {rows * classes});
-  Tensor picked = empty({rows}, {flat.dtype(), flat.device()});
-  kernels::index_select(device, flat, index, picked, 0);
-  const Tensor chosen =
-      record("nll_loss", picked, {log_probabilities}, [=](const Tensor& grad, GradSinks& into) {
-        Tensor dx = zeros({rows * classes}, {grad.dtype(), grad.device()});
-        kernels::index_add(device, grad, index, dx, 0);
-        into[0].add(dx.alias(0, {rows, classes}));
-      });
-  return neg(mean(chosen));
+  const Tensor x = log_probabilities.detach(), ids = targets.detach();
+  Tensor loss = empty({}, {compute_dtype(x.dtype()), x.device()});
+  kernels::nll_loss(device, x, ids, loss);
+  if (!needs_grad({log_probabilities})) return loss;
+  const SavedTensor saved_ids(ids, "nll_loss", "targets");
+  return record("nll_loss", loss, {log_probabilities},
+                [=, shape = x.shape(), options = TensorOptions{x.dtype(), x.device()}](
+                    const Tensor& grad, GradSinks& into) {
+                  Tensor dx = empty(shape, options);
+                  kernels::nll_loss_backward(device, saved_ids.unpack(), grad, dx);
+                  into[0].add(dx);
+                });
 }
 
 Tensor mse_loss(const Tensor& a, const Tensor& b) {

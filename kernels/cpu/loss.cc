@@ -1,11 +1,14 @@
 // Fused cross-entropy: one pass over the logits forward, one backward; no matrix of probabilities.
+// Negative log-likelihood: one element a row.
 #include "tenon/kernels/loss.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "tenon/core/dispatch_dtype.h"
 #include "tenon/core/parallel.h"
+#include "tenon/kernels/copy.h"
 #include "tenon/kernels/cpu/chunk_operand.h"
 #include "tenon/kernels/cpu/row_math.h"
 
@@ -25,7 +28,8 @@ int64_t target_at(const Tensor& targets, int64_t row) {
 
 // The targets as i64, each checked; counts the rows that are not ignored.
 struct Targets {
-  Targets(const char* op, const Tensor& targets, int64_t classes, int64_t ignore_index) {
+  Targets(const char* op, const Tensor& targets, int64_t classes,
+          std::optional<int64_t> ignore_index) {
     rows.resize(static_cast<size_t>(targets.numel()));
     for (size_t i = 0; i < rows.size(); ++i) {
       rows[i] = target_at(targets, static_cast<int64_t>(i));
@@ -34,7 +38,8 @@ struct Targets {
         continue;
       }
       TENON_CHECK(rows[i] >= 0 && rows[i] < classes, op, "target out of range: given ", rows[i],
-                  " in row ", i, ", wanted 0 to ", classes - 1, " or ignore_index ", ignore_index);
+                  " in row ", i, ", wanted 0 to ", classes - 1,
+                  ignore_index ? str(" or ignore_index ", *ignore_index) : "");
       ++counted;
     }
   }
@@ -156,9 +161,40 @@ void cross_entropy_backward_cpu(const Tensor& logits, const Tensor& targets,
       });
 }
 
+void nll_loss_cpu(const Tensor& log_probabilities, const Tensor& targets, Tensor& loss) {
+  const Targets wanted("nll_loss", targets, log_probabilities.dim(1), std::nullopt);
+  const Strides& strides = log_probabilities.strides();
+  double total = 0;
+  dispatch_floating(log_probabilities.dtype(), "nll_loss", [&]<class T>() {
+    const T* const data = log_probabilities.data<T>();
+    for (size_t i = 0; i < wanted.rows.size(); ++i) {
+      total -= static_cast<double>(static_cast<Compute<T>>(
+          data[static_cast<int64_t>(i) * strides[0] + wanted.rows[i] * strides[1]]));
+    }
+    const auto rows = static_cast<double>(wanted.rows.size());
+    *loss.data<Compute<T>>() = static_cast<Compute<T>>(rows > 0 ? total / rows : 0);
+  });
+}
+
+void nll_loss_backward_cpu(const Tensor& targets, const Tensor& dloss, Tensor& dlog_probabilities) {
+  const Targets wanted("nll_loss_backward", targets, dlog_probabilities.dim(1), std::nullopt);
+  fill(DeviceType::cpu, dlog_probabilities, 0.0);
+  const Strides& strides = dlog_probabilities.strides();
+  const double value = -dloss.item<double>() / static_cast<double>(wanted.rows.size());
+  dispatch_floating(dlog_probabilities.dtype(), "nll_loss_backward", [&]<class T>() {
+    T* const data = dlog_probabilities.data<T>();
+    for (size_t i = 0; i < wanted.rows.size(); ++i) {
+      data[static_cast<int64_t>(i) * strides[0] + wanted.rows[i] * strides[1]] =
+          static_cast<T>(static_cast<Compute<T>>(value));
+    }
+  });
+}
+
 [[maybe_unused]] const bool registered =
     cross_entropy.set(DeviceType::cpu, cross_entropy_cpu) &&
-    cross_entropy_backward.set(DeviceType::cpu, cross_entropy_backward_cpu);
+    cross_entropy_backward.set(DeviceType::cpu, cross_entropy_backward_cpu) &&
+    nll_loss.set(DeviceType::cpu, nll_loss_cpu) &&
+    nll_loss_backward.set(DeviceType::cpu, nll_loss_backward_cpu);
 
 }  // namespace
 }  // namespace tenon::kernels

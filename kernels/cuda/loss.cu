@@ -1,7 +1,9 @@
 // Fused cross-entropy: one pass over the logits forward, one backward; no matrix of probabilities.
+// Negative log-likelihood: one element a row.
 #include "tenon/kernels/loss.h"
 
 #include "tenon/core/cuda/fault.h"
+#include "tenon/kernels/copy.h"
 #include "tenon/kernels/cuda/reduce_kernel.h"
 #include "tenon/kernels/scalar_math.h"
 
@@ -9,6 +11,9 @@ namespace tenon::kernels::cuda {
 namespace {
 
 struct Targets {
+  // A value that no target has, for a loss that leaves no row out.
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
+
   Targets(const char* op, const Tensor& targets, const Tensor& logits, int64_t ignored)
       : data(targets.raw_data()),
         stride(targets.strides()[0]),
@@ -73,7 +78,7 @@ struct LogSumExp {
 
 // Leaves each row's log-sum-exp, and its loss with a 1 where it counts.
 template <class T, int V>
-__global__ void __launch_bounds__(kRowBlock)
+__global__ void __launch_bounds__(kRowBlock, 3)  // f64 needs 80 registers
     loss_rows(const T* logits, Compute<T>* log_sum_exp, Pair<double>* losses, LossJob job) {
   using C = Compute<T>;
   const RowThread thread(job.group);
@@ -129,7 +134,7 @@ struct LossFinish {
   __device__ void operator()(int64_t, Pair<double> sums) const {
     const double total = divisor != 0 ? divisor : sums.b;
     *loss = static_cast<C>(total != 0 ? sums.a / total : 0);
-    *weight = static_cast<C>(total != 0 ? 1 / total : 0);
+    if (weight != nullptr) *weight = static_cast<C>(total != 0 ? 1 / total : 0);
   }
 
   double divisor;
@@ -171,6 +176,16 @@ LossJob loss_job(const char* op, const Tensor& logits, const Tensor& targets,
           logits.strides()[1], params.label_smoothing};
 }
 
+// The rows' losses and how many count, in a fixed order; divisor 0: the number that count.
+template <class C>
+void sum_losses(const char* op, const Pair<double>* losses, int64_t rows, double divisor,
+                const Tensor& loss, C* weight) {
+  const Strides dense{1};
+  const std::array<const Strides*, 1> strides{&dense};
+  reduce(op, loss.device(), LoopPlan(Shape{1}, strides), LoopPlan(Shape{rows}, strides), false,
+         LossSource{losses}, LossFinish<C>{divisor, loss.data<C>(), weight});
+}
+
 bool packs(const Tensor& matrix, int64_t vector) {
   return is_aligned(matrix) && matrix.strides()[1] == 1 && matrix.strides()[0] % vector == 0 &&
          matrix.dim(1) % vector == 0;
@@ -192,11 +207,7 @@ void cross_entropy_cuda(const Tensor& logits, const Tensor& targets, Tensor& los
                    tenon::cuda::stream_of(logits), logits.data<T>(), log_sum_exp.data<C>(), losses,
                    job);
     });
-    const Strides dense{1};
-    const std::array<const Strides*, 1> strides{&dense};
-    reduce(op, logits.device(), LoopPlan(Shape{1}, strides), LoopPlan(Shape{job.rows}, strides),
-           false, LossSource{losses},
-           LossFinish<C>{params.divisor, loss.data<C>(), weight.data<C>()});
+    sum_losses<C>(op, losses, job.rows, params.divisor, loss, weight.data<C>());
   });
 }
 
@@ -221,9 +232,69 @@ void cross_entropy_backward_cuda(const Tensor& logits, const Tensor& targets,
   });
 }
 
+template <class T>
+__global__ void __launch_bounds__(kRowBlock)
+    nll_rows(const T* data, int64_t row_stride, int64_t stride, int64_t rows, Pair<double>* losses,
+             Targets targets) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowBlock + threadIdx.x;
+  if (row >= rows) return;
+  const int64_t target = targets.at(row);
+  losses[row] = {0, 1};
+  if (target < 0) return;
+  losses[row].a =
+      -static_cast<double>(static_cast<Compute<T>>(data[row * row_stride + target * stride]));
+}
+
+template <class T>
+__global__ void __launch_bounds__(kRowBlock)
+    nll_backward_rows(AnyList dloss, T* gradient, int64_t row_stride, int64_t stride, int64_t rows,
+                      Targets targets) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRowBlock + threadIdx.x;
+  if (row >= rows) return;
+  const int64_t target = targets.at(row);
+  if (target < 0) return;
+  gradient[row * row_stride + target * stride] =
+      static_cast<T>(static_cast<Compute<T>>(-dloss.load<double>(0) / static_cast<double>(rows)));
+}
+
+void nll_loss_cuda(const Tensor& log_probabilities, const Tensor& targets, Tensor& loss) {
+  constexpr const char* op = "nll_loss";
+  const int64_t rows = log_probabilities.dim(0);
+  const Strides& steps = log_probabilities.strides();
+  const tenon::cuda::Scratch scratch(loss.device(),
+                                     static_cast<size_t>(rows) * sizeof(Pair<double>));
+  auto* const losses = scratch.data<Pair<double>>();
+  dispatch_floating(log_probabilities.dtype(), op, [&]<class T>() {
+    if (rows > 0) {
+      simt::launch(op, nll_rows<T>, dim3(static_cast<unsigned>(divide_up(rows, kRowBlock))),
+                   dim3(kRowBlock), 0, tenon::cuda::stream_of(loss), log_probabilities.data<T>(),
+                   steps[0], steps[1], rows, losses,
+                   Targets(op, targets, log_probabilities, Targets::kNone));
+    }
+    sum_losses<Compute<T>>(op, losses, rows, static_cast<double>(rows), loss, nullptr);
+  });
+}
+
+void nll_loss_backward_cuda(const Tensor& targets, const Tensor& dloss,
+                            Tensor& dlog_probabilities) {
+  constexpr const char* op = "nll_loss_backward";
+  fill(DeviceType::cuda, dlog_probabilities, 0.0);
+  const int64_t rows = dlog_probabilities.dim(0);
+  if (rows == 0) return;
+  const Strides& steps = dlog_probabilities.strides();
+  dispatch_floating(dlog_probabilities.dtype(), op, [&]<class T>() {
+    simt::launch(op, nll_backward_rows<T>, dim3(static_cast<unsigned>(divide_up(rows, kRowBlock))),
+                 dim3(kRowBlock), 0, tenon::cuda::stream_of(dlog_probabilities), AnyList(&dloss),
+                 dlog_probabilities.data<T>(), steps[0], steps[1], rows,
+                 Targets(op, targets, dlog_probabilities, Targets::kNone));
+  });
+}
+
 [[maybe_unused]] const bool registered =
     cross_entropy.set(DeviceType::cuda, cross_entropy_cuda) &&
-    cross_entropy_backward.set(DeviceType::cuda, cross_entropy_backward_cuda);
+    cross_entropy_backward.set(DeviceType::cuda, cross_entropy_backward_cuda) &&
+    nll_loss.set(DeviceType::cuda, nll_loss_cuda) &&
+    nll_loss_backward.set(DeviceType::cuda, nll_loss_backward_cuda);
 
 }  // namespace
 }  // namespace tenon::kernels::cuda

@@ -188,8 +188,11 @@ TEST_CASE("losses: wrong arguments") {
   CHECK_THROWS_WITH(cross_entropy(logits, arange(2), {.label_smoothing = 2}),
                     Contains("[cross_entropy] wanted label_smoothing within [0, 1]"));
   CHECK_THROWS_WITH(cross_entropy(zeros({2, 0}), arange(2)), Contains("no classes"));
-  CHECK_THROWS_WITH(nll_loss(logits, from_data<int64_t>({0, 3}, {2})),
-                    "[nll_loss] target out of range: row 1 has 3, wanted [0, 3)");
+  CHECK_THROWS_WITH(settled([&] {
+                      nll_loss(logits, from_data<int64_t>({0, 3}, {2}));
+                    }),
+                    Contains("[nll_loss]") && Contains("3"));
+  CHECK_THROWS_WITH(nll_loss(zeros({2, 0}), arange(2)), Contains("[nll_loss] no classes"));
   CHECK_THROWS_WITH(nll_loss(logits, arange(3)), Contains("[nll_loss] shapes do not fit"));
   CHECK_THROWS_WITH(mse_loss(logits, ones({3})), "[mse_loss] shapes differ: given (2, 3) and (3)");
 }

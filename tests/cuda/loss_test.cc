@@ -49,7 +49,35 @@ void check(const Pair& logits, const Pair& targets, Pair out, const CrossEntropy
   CHECK(max_error(out.cuda.to_vector(), out.cpu.to_vector()) < tolerance(logits.cpu.dtype()));
 }
 
+// `logs` and the gradient's place have one shape; targets without a value to leave out.
+void check_nll(const Pair& logs, const Pair& targets, Pair out) {
+  const DType compute = compute_dtype(logs.cpu.dtype());
+  Pair loss({}, compute, 1);
+  const Pair dloss({}, compute, 4);
+  kernels::nll_loss(DeviceType::cpu, logs.cpu, targets.cpu, loss.cpu);
+  kernels::nll_loss(DeviceType::cuda, logs.cuda, targets.cuda, loss.cuda);
+  CHECK(max_error(loss.cuda.to_vector(), loss.cpu.to_vector()) < tolerance(compute));
+  kernels::nll_loss_backward(DeviceType::cpu, targets.cpu, dloss.cpu, out.cpu);
+  kernels::nll_loss_backward(DeviceType::cuda, targets.cuda, dloss.cuda, out.cuda);
+  CHECK(max_error(out.cuda.to_vector(), out.cpu.to_vector()) < tolerance(logs.cpu.dtype()));
+}
+
 }  // namespace
+
+TEST_CASE("cuda nll_loss: many rows, strides, a target out of range") {
+  for (const DType dtype : kFloating) {
+    const Tensor ids = from_vector({1, 0, 6, 3}, {4}, {DType::i32, kCpu});
+    const Pair targets{ids, copied_to(ids, kCuda)}, store({200}, dtype, 1), out({200}, dtype, 2);
+    check_nll(Pair({4, 7}, dtype, 1), targets, Pair({4, 7}, dtype, 2));
+    check_nll(store.view({4, 7}, {2, 9}, 1), targets, out.view({4, 7}, {1, 8}, 3));
+    check_nll(Pair({3000, 2}, dtype, 1), targets.view({3000}, {0}), Pair({3000, 2}, dtype, 2));
+  }
+  Tensor loss = empty({}, {DType::f32, kCuda});
+  kernels::nll_loss(DeviceType::cuda, zeros({2, 3}, {DType::f32, kCuda}),
+                    copied_to(from_vector({0, 3}, {2}, {DType::i64, kCpu}), kCuda), loss);
+  CHECK_THROWS_WITH(synchronize(kCuda),
+                    Catch::Contains("[nll_loss] target out of range") && Catch::Contains("row 1"));
+}
 
 TEST_CASE("cuda cross_entropy: rows of every length") {
   for (const DType dtype : kFloating) {
