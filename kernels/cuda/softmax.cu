@@ -108,6 +108,10 @@ __global__ void __launch_bounds__(kRowBlock)
   });
 }
 
+// Elements of a column that a thread has in flight.
+template <class C>
+inline constexpr int kLoads = sizeof(C) == 8 ? 1 : 4;
+
 template <class T>
 __global__ void __launch_bounds__(kMaxColumnThreads)
     softmax_columns(const T* x, T* y, SoftmaxJob<2> job) {
@@ -119,13 +123,13 @@ __global__ void __launch_bounds__(kMaxColumnThreads)
     return static_cast<C>(x[place.at[0] + i * job.strides.at[0]]);
   };
   C most = lowest<C>();
-#pragma unroll 4
+#pragma unroll kLoads < C>
   for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
     most = MaxNumberOp()(most, value(i));
   }
   const C shift = exp_shift(column_reduce(most, MaxNumberOp()));
   double sum = 0;
-#pragma unroll 4
+#pragma unroll kLoads < C>
   for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
     sum += static_cast<double>(math::exp_not_positive(value(i) - shift));
   }
@@ -152,7 +156,7 @@ __global__ void __launch_bounds__(kMaxColumnThreads)
     return static_cast<C>(dy[place.at[1] + i * job.strides.at[1]]);
   };
   double total = 0;
-#pragma unroll 4
+#pragma unroll kLoads < C>
   for (int64_t i = threadIdx.y; i < length; i += blockDim.y) {
     total += static_cast<double>(job.log ? gradient(i) : value(i) * gradient(i));
   }
