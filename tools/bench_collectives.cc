@@ -48,28 +48,26 @@ std::vector<std::string> names(const std::map<std::string, T>& map) {
 
 void add_flags(CommandLine& line, Flags& flags) {
   CollectiveOptions& bench = flags.bench;
-  const auto size = CLI::AsSizeValue(false);
   line.add_choice(
       "--collective", bench.collective,
       {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "send_recv"},
       "What to time; send_recv: each rank to the next one");
   line.heading("As in nccl-tests");
   line.add("-b,--min-bytes", bench.min_bytes, "Smallest size in bytes; K, M, G are understood")
-      ->transform(size);
-  line.add("-e,--max-bytes", bench.max_bytes, "Largest size in bytes")->transform(size);
-  line.add("-f,--factor", bench.factor, "From one size to the next")->check(above(1));
+      .bytes();
+  line.add("-e,--max-bytes", bench.max_bytes, "Largest size in bytes").bytes();
+  line.add("-f,--factor", bench.factor, "From one size to the next").above(1);
   line.add_choice("-o,--op", flags.op, names(kOps), "Reduction");
   line.add_choice("-d,--dtype", flags.dtype, names(kTypes), "Element type");
   line.add("-r,--root", bench.root, "Root of a broadcast");
-  line.add("-n,--iters", bench.iters, "Iterations that count")->check(at_least(1));
-  line.add("-w,--warmup", bench.warmup, "Iterations before")->check(at_least(0));
-  line.add("-c,--check", bench.check, "Iterations whose result is checked; 0: none")
-      ->check(at_least(0));
+  line.add("-n,--iters", bench.iters, "Iterations that count").at_least(1);
+  line.add("-w,--warmup", bench.warmup, "Iterations before").at_least(0);
+  line.add("-c,--check", bench.check, "Iterations whose result is checked; 0: none").at_least(0);
   line.heading("Ranks and memory");
   line.add_choice("--backend", flags.backend, {"mpi", "local", "nccl"},
                   "mpi: the ranks of mpirun; local: threads; nccl: the ranks of mpirun, a CUDA "
                   "device each. Not given: mpi under mpirun");
-  line.add("--ranks", flags.ranks, "Ranks of the local backend")->check(at_least(1));
+  line.add("--ranks", flags.ranks, "Ranks of the local backend").at_least(1);
   line.add_choice("--buffers", flags.buffers, {"window", "plain"},
                   "Shared windows of the node, or ordinary memory");
   line.add_switch("--async", bench.async,

@@ -30,13 +30,12 @@ struct Flags {
 };
 
 void add_flags(CommandLine& line, Flags& flags) {
-  line.add("--threads", flags.threads, "Threads; 0: all cores")->check(at_least(0));
+  line.add("--threads", flags.threads, "Threads; 0: all cores").at_least(0);
   line.add_choice("--dtype", flags.dtype, {"f32", "f64", "bf16", "f16"}, "Element type");
   line.add_choice("--device", flags.device, {"cpu", "cuda"}, "Where to compute");
   line.add("--filter", flags.filter, "Only ops whose name holds this text");
-  line.add("--size", flags.size, "Elements of ops that may have any size")->check(at_least(1024));
-  line.add("--max-seconds", flags.max_seconds, "Seconds for each op and each ceiling")
-      ->check(above(0));
+  line.add("--size", flags.size, "Elements of ops that may have any size").at_least(1024);
+  line.add("--max-seconds", flags.max_seconds, "Seconds for each op and each ceiling").above(0);
   line.add("--json", flags.json, "File for rows, ceilings and the environment");
 }
 

@@ -45,16 +45,16 @@ void add_flags(CommandLine& line, Options& options) {
                   "Precision; bf16 computes in bf16 and keeps parameters in f32");
   line.add_choice("--device", options.device, {"cpu", "cuda"}, "Where to compute, PyTorch too");
   line.add("--threads", options.threads, "Threads per rank; 0: cores / ranks of this node")
-      ->check(at_least(0));
-  line.add("--steps", options.steps, "Steps of a run")->check(at_least(1));
-  line.add("--warmup", options.warmup, "Steps before the first run")->check(at_least(0));
-  line.add("--pairs", options.pairs, "Pairs of runs")->check(at_least(1));
+      .at_least(0);
+  line.add("--steps", options.steps, "Steps of a run").at_least(1);
+  line.add("--warmup", options.warmup, "Steps before the first run").at_least(0);
+  line.add("--pairs", options.pairs, "Pairs of runs").at_least(1);
   line.add("--check-steps", options.check_steps,
            "Steps without dropout after which the losses are compared")
-      ->check(at_least(1));
+      .at_least(1);
   line.add_choice("--parallel", options.parallel, {"none", "ddp"}, "How ranks share the work");
   line.add("--bucket-bytes", options.bucket_bytes, "DDP: bytes of gradients per collective")
-      ->check(at_least(1));
+      .at_least(1);
   line.heading("Compared with");
   line.add("--torch", options.torch, "Python with PyTorch: the same training there");
   line.add_switch("--overhead", options.overhead, "The bare model, against DDP of one rank");

@@ -1,33 +1,52 @@
 // Command lines of the programs, by CLI11 with our conventions: --config FILE holds the flags' own
 // names and is read before the flags, --help shows defaults and units, and a wrong flag or value
-// lists the valid ones and ends the program with status 2.
+// lists the valid ones and ends the program with status 2. CLI11 itself stays in cli.cc: it takes
+// long to compile.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
 namespace tenon::tools {
+
+// A flag that has been added; what is asked of its value.
+class Flag {
+ public:
+  explicit Flag(CLI::Option* option) : option_(option) {}
+  Flag& at_least(double minimum);
+  Flag& above(double minimum);
+  Flag& between(double minimum, double maximum);
+  // A size: K, M and G are understood, as powers of 1024.
+  Flag& bytes();
+
+ private:
+  CLI::Option* option_;
+};
 
 class CommandLine {
  public:
   // `description` is the first line of --help.
   explicit CommandLine(const std::string& description);
+  ~CommandLine();
 
-  CLI::App& app() { return app_; }
   // Flags added from now on stand under this heading of --help.
   void heading(const std::string& title) { heading_ = title; }
-  // A flag with a value; `value` holds the default.
+  // A flag with a value; `value` holds the default. T: int, int64_t, size_t, double,
+  // std::string, optional of int64_t or double.
   template <class T>
-  CLI::Option* add(const std::string& flag, T& value, const std::string& help) {
-    return app_.add_option(flag, value, help)->capture_default_str()->group(heading_);
-  }
+  Flag add(const std::string& flag, T& value, const std::string& help);
   // One of `choices`.
-  CLI::Option* add_choice(const std::string& flag, std::string& value,
-                          const std::vector<std::string>& choices, const std::string& help);
+  void add_choice(const std::string& flag, std::string& value,
+                  const std::vector<std::string>& choices, const std::string& help);
   // True when given.
-  CLI::Option* add_switch(const std::string& flag, bool& value, const std::string& help);
+  void add_switch(const std::string& flag, bool& value, const std::string& help);
 
   // Nothing: go on. Otherwise the status to end with; what there is to say is printed by `print`
   // alone, so that ranks do not repeat each other.
@@ -36,12 +55,8 @@ class CommandLine {
  private:
   std::string valid_flags() const;
 
-  CLI::App app_;
+  std::unique_ptr<CLI::App> app_;
   std::string heading_ = "Options";
 };
-
-// Checks for values.
-CLI::Validator at_least(double minimum);
-CLI::Validator above(double minimum);
 
 }  // namespace tenon::tools

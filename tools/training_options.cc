@@ -23,7 +23,7 @@ void add_model_flags(CommandLine& line, TrainingOptions& options,
   line.add_choice("--model", options.model, models, "Model to train");
   line.add("--dropout", options.dropout,
            "Probability of all dropout layers; default: the model's own")
-      ->check(CLI::Validator(CLI::Range(0.0, 0.999)));
+      .between(0.0, 0.999);
   line.add_choice("--dtype", options.dtype, {"f64", "f32", "bf16"},
                   "Precision; bf16 computes in bf16 and keeps parameters in f32");
   line.add_choice("--device", options.device, {"cpu", "cuda"}, "Where to compute");
@@ -31,9 +31,9 @@ void add_model_flags(CommandLine& line, TrainingOptions& options,
   line.add_choice("--parallel", options.parallel, {"none", "ddp"},
                   "How ranks share the work; none is for a single rank");
   line.add("--threads", options.threads, "Threads per rank; 0: cores / ranks of this node")
-      ->check(at_least(0));
+      .at_least(0);
   line.add("--bucket-bytes", options.bucket_bytes, "DDP: bytes of gradients per collective")
-      ->check(at_least(1));
+      .at_least(1);
 }
 
 void add_loop_flags(CommandLine& line, TrainingOptions& options) {
@@ -41,12 +41,12 @@ void add_loop_flags(CommandLine& line, TrainingOptions& options) {
   line.add("--epochs", options.epochs,
            str("Passes over the data set; default: ", options.default_epochs,
                ", or no limit with --max-steps"))
-      ->check(at_least(1));
+      .at_least(1);
   line.add("--max-steps", options.max_steps,
            "Steps after which the run ends, counted from its first start; 0: no limit")
-      ->check(at_least(0));
-  line.add("--batch", options.batch, "Samples per rank and backward pass")->check(at_least(1));
-  line.add("--accumulate", options.accumulate, "Backward passes per step")->check(at_least(1));
+      .at_least(0);
+  line.add("--batch", options.batch, "Samples per rank and backward pass").at_least(1);
+  line.add("--accumulate", options.accumulate, "Backward passes per step").at_least(1);
   line.add("--seed", options.seed, "Seed of initial values, order of samples and dropout");
 }
 
@@ -55,42 +55,39 @@ void add_optimizer_flags(CommandLine& line, TrainingOptions& options) {
   line.add_choice("--optimizer", options.optimizer, {"sgd", "adam", "adamw", "adadelta"},
                   "Update rule");
   line.add("--lr", options.lr, "Learning rate; default: sgd 0.05, adam and adamw 0.001, adadelta 1")
-      ->check(at_least(0));
-  line.add("--momentum", options.momentum, "sgd: momentum")->check(CLI::Range(0.0, 1.0));
-  line.add("--weight-decay", options.weight_decay, "Weight decay")->check(at_least(0));
-  line.add("--beta1", options.beta1, "adam, adamw: decay of the mean")->check(CLI::Range(0.0, 1.0));
+      .at_least(0);
+  line.add("--momentum", options.momentum, "sgd: momentum").between(0.0, 1.0);
+  line.add("--weight-decay", options.weight_decay, "Weight decay").at_least(0);
+  line.add("--beta1", options.beta1, "adam, adamw: decay of the mean").between(0.0, 1.0);
   line.add("--beta2", options.beta2, "adam, adamw: decay of the mean square; adadelta takes 0.9")
-      ->check(CLI::Range(0.0, 1.0));
-  line.add("--clip", options.clip, "Largest norm of the gradients; 0: no limit")
-      ->check(at_least(0));
+      .between(0.0, 1.0);
+  line.add("--clip", options.clip, "Largest norm of the gradients; 0: no limit").at_least(0);
   line.add_choice("--schedule", options.schedule, {"constant", "cosine", "step"},
                   "Learning rate over time; step: times --gamma after each epoch");
   line.add("--schedule-steps", options.schedule_steps,
            "cosine: the step that reaches --min-lr; 0: the run's last")
-      ->check(at_least(0));
-  line.add("--warmup", options.warmup, "Steps of linear warm-up")->check(at_least(0));
-  line.add("--min-lr", options.min_lr, "Smallest learning rate of cosine and step")
-      ->check(at_least(0));
-  line.add("--gamma", options.gamma, "step: factor per epoch")->check(above(0));
+      .at_least(0);
+  line.add("--warmup", options.warmup, "Steps of linear warm-up").at_least(0);
+  line.add("--min-lr", options.min_lr, "Smallest learning rate of cosine and step").at_least(0);
+  line.add("--gamma", options.gamma, "step: factor per epoch").above(0);
 }
 
 void add_output_flags(CommandLine& line, TrainingOptions& options) {
   line.heading("Output");
   line.add("--log", options.log, "File for one JSON object a line; a resumed run appends");
-  line.add("--print-every", options.print_every, "Steps per progress line")->check(at_least(1));
+  line.add("--print-every", options.print_every, "Steps per progress line").at_least(1);
   line.add("--eval-every", options.eval_every,
            "Steps between evaluations; 0: after each epoch. The run ends with one in any case")
-      ->check(at_least(0));
+      .at_least(0);
   line.add_switch("--quiet", options.quiet, "Print the result alone");
   line.add("--save", options.save, "Folder for checkpoints; the run's last step is saved");
   line.add("--save-every", options.save_every, "Steps between checkpoints; 0: only the last")
-      ->check(at_least(0));
+      .at_least(0);
   line.add("--resume", options.resume,
            "Checkpoint to go on from: one, or a --save folder (its latest)");
   line.heading("Testing");
-  line.add("--fail-rank", options.fail_rank, "Rank that fails on purpose; -1: none")
-      ->check(at_least(-1));
-  line.add("--fail-step", options.fail_step, "Step in which it fails")->check(at_least(0));
+  line.add("--fail-rank", options.fail_rank, "Rank that fails on purpose; -1: none").at_least(-1);
+  line.add("--fail-step", options.fail_step, "Step in which it fails").at_least(0);
   line.add_choice("--fail-how", options.fail_how, {"throw", "kill"},
                   "throw: an error; kill: SIGKILL to itself");
 }
