@@ -149,25 +149,29 @@ def cuda_library(name, srcs = [], kernels = [], hdrs = [], deps = [], libraries 
                 "-Wno-unknown-pragmas",
             ] + copts,
             deps = own + ["//tests/simt:device"],
+            # Only the tests of //tests:more need it.
+            tags = ["manual"] if variant == "_checked" else [],
             **kwargs
         )
 
-# How the emulator runs a test: each variant's environment and tags. Those tagged `more` are for
-# .ci/run; tools/test.sh runs the others.
+# How the emulator runs a test: each variant's environment and tags. Those tagged `manual` are part
+# of //tests:more, for .ci/run; tools/test.sh runs the others.
 _CUDA_VARIANTS = {
     "cuda": [{"TENON_CUDA": "emulated"}, []],
     "cuda_async_1": [{
         "TENON_CUDA": "emulated",
         "TENON_SIMT_MODE": "async",
         "TENON_SIMT_SEED": "1",
-    }, ["more"]],
+    }, ["manual"]],
     "cuda_async_2": [{
         "TENON_CUDA": "emulated",
         "TENON_SIMT_MODE": "async",
         "TENON_SIMT_SEED": "2",
-    }, ["more"]],
-    "cuda_checked": [{"TENON_CUDA": "checked"}, ["more"]],
+    }, ["manual"]],
+    "cuda_checked": [{"TENON_CUDA": "checked"}, ["manual"]],
 }
+
+MORE_CUDA_VARIANTS = [name for name, variant in _CUDA_VARIANTS.items() if "manual" in variant[1]]
 
 def cuda_tests(name, program, mpi_ranks = 0, data = [], variants = _CUDA_VARIANTS.keys(), tags = [], **kwargs):
     """Tests that run `program` once more, with its tensors on the emulated CUDA device.
@@ -197,6 +201,6 @@ def cuda_tests(name, program, mpi_ranks = 0, data = [], variants = _CUDA_VARIANT
                 "//tools:libtenon_cuda_%s.so" % env["TENON_CUDA"],
             ],
             env = dict(env, TENON_PLUGIN_DIR = "tools", TENON_TEST_DEVICE = "cuda"),
-            tags = tags + more + ["emulated"] + (["cpu:2", "mpi"] if mpi_ranks else []),
+            tags = tags + more + (["cpu:2", "mpi"] if mpi_ranks else []),
             **kwargs
         )
