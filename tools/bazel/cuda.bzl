@@ -137,7 +137,7 @@ def cuda_library(name, srcs = [], kernels = [], hdrs = [], deps = [], libraries 
         deps = own + ["@cuda//:cuda"],
         **kwargs
     )
-    for variant, copts in {"_emulated": ["-O2"], "_checked": CHECKED_COPTS}.items():
+    for variant, copts in {"_emulated": fast_copts(["-O2"]), "_checked": CHECKED_COPTS}.items():
         tenon_library(
             name = name + variant,
             srcs = srcs + emulated,
