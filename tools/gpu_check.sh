@@ -2,12 +2,13 @@
 # Checks Tenon on a machine with a GPU, within 8 minutes and without a network: the tests with the
 # real libraries, compute-sanitizer on a part of them, and the benchmarks. The last thing printed is
 # a short table.
-#   tools/gpu_check.sh --pack   here: builds, and packs what the other machine lacks into .cache/gpu
+#   tools/gpu_check.sh --pack   here: builds, and packs what the other machine lacks into
+#                               .cache/gpu.tar.gz, at most 64 MiB
 #   tools/gpu_check.sh          there: runs what was packed; builds first where nothing was
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
-pack=.cache/gpu
+pack=.cache/gpu.tar.gz
 programs=(tools/train_mnist tools/bench_ops tools/bench_train tools/bench_collectives
   tests/kernels_program tests/autograd_program tests/nn_program tests/optim_program
   tests/comm_program tests/ddp_program tests/cuda_program)
@@ -26,14 +27,17 @@ if [[ ${1:-} == --pack ]]; then
   bazel build --config=portable --repo_env=TENON_WITHOUT=onednn \
     "${targets[@]}" //tools:libtenon_cuda.so || exit 1
   bin=$(bazel info --config=portable --repo_env=TENON_WITHOUT=onednn bazel-bin 2>/dev/null)
-  rm -rf "$pack" && mkdir -p "$pack/tools" "$pack/tests" "$pack/lib"
+  staged=$(mktemp -d)
+  trap 'rm -rf "$staged"' EXIT
+  mkdir -p "$staged/tools" "$staged/tests" "$staged/lib" "$(dirname "$pack")"
   for program in "${programs[@]}" tools/libtenon_cuda.so; do
-    strip -o "$pack/$program" "$bin/$program" || exit 1
+    strip -o "$staged/$program" "$bin/$program" || exit 1
   done
-  cp tools/torch_peer.py "$pack/tools/"
-  carried_libraries "${programs[@]/#/$bin/}" | xargs -I{} cp -L {} "$pack/lib/"
-  size=$(du -sm "$pack" | cut -f1)
-  echo "gpu_check.sh: $pack holds $size MiB"
+  cp tools/torch_peer.py "$staged/tools/"
+  carried_libraries "${programs[@]/#/$bin/}" | xargs -I{} cp -L {} "$staged/lib/"
+  tar -C "$staged" -czf "$pack" . || exit 1
+  size=$(du -m "$pack" | cut -f1)
+  echo "gpu_check.sh: $pack has $size MiB"
   if ((size > limit_mib)); then
     echo "gpu_check.sh: that is more than the $limit_mib MiB it may have" >&2
     exit 1
@@ -46,20 +50,21 @@ fi
 
 begin=$SECONDS
 end=$((begin + 465)) # of 8 minutes, so that the table is printed in time
-if [[ ! -d $pack ]]; then
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [[ -f $pack ]]; then
+  bin=$work/bin
+  mkdir "$bin" && tar -C "$bin" -xzf "$pack" || exit 1
+else
   tools/build.sh //tools/... //tests/... || exit 1
-  pack=$(bazel info bazel-bin 2>/dev/null)
+  bin=$(bazel info bazel-bin 2>/dev/null)
 fi
-bin=$PWD/$pack
-[[ $pack == /* ]] && bin=$pack
 export TENON_PLUGIN_DIR=$bin/tools OMP_WAIT_POLICY=passive
 if [[ -d $bin/lib ]]; then export LD_LIBRARY_PATH=$bin/lib:${LD_LIBRARY_PATH:-}; fi
 for folder in /usr/local/cuda/lib64 /usr/local/cuda/compat; do
   if [[ -d $folder ]]; then export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:$folder; fi
 done
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 table=$work/table
 : >"$table"
 row() { printf '%-34s %-8s %s\n' "$1" "$2" "$3" >>"$table"; }
