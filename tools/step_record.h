@@ -32,6 +32,8 @@ class PhaseClock {
   }
   // The time since the last lap belongs to no phase.
   void resume() { last_ = now(); }
+  // Returns when the times are known: what was timed is done.
+  void wait() const { synchronize(last_); }
   // Backward waited for communication in this part of its laps.
   void exposed(const Interval& part) { exposed_.push_back(part); }
   double ms(Phase phase) const;

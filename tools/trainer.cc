@@ -210,6 +210,7 @@ void Trainer::report_pending() {
   pending.record.loss = sums[0];
   pending.record.accuracy = sums[1] / static_cast<double>(pending.record.samples);
   if (!leader()) return;
+  pending.record.clock.wait();
   pending.record.comm_ms = static_cast<double>(pending.stats.comm_ns()) / 1e6;
   log_.write("step", to_json(pending.record, *rank_context().memory));
   progress_.add(pending.record);
