@@ -90,7 +90,7 @@ struct Reduction {
 };
 
 template <class Source, class Finish, int V>
-__global__ void __launch_bounds__(kRowBlock)
+__global__ void __launch_bounds__(kRowBlock, 4)
     reduce_rows(Source source, Finish finish, Reduction<Source::kOperands> job,
                 typename Source::Value* partials) {
   constexpr int N = Source::kOperands;
