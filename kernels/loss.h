@@ -9,6 +9,7 @@ namespace tenon::kernels {
 struct CrossEntropyParams {
   int64_t ignore_index = -100;  // rows with this target count for nothing
   double label_smoothing = 0;   // mixes the target with the uniform distribution
+  double z_loss = 0;            // times log_sum_exp^2 is added to a row's loss (PaLM)
   double divisor = 0;           // loss = sum / divisor; 0: the number of rows that count
 };
 
@@ -18,7 +19,7 @@ struct CrossEntropyParams {
 inline constinit KernelSlot<void(const Tensor& logits, const Tensor& targets, Tensor& loss,
                                  Tensor& log_sum_exp, Tensor& weight, const CrossEntropyParams&)>
     cross_entropy{"cross_entropy"};
-// dlogits is overwritten; dloss ().
+// dlogits is overwritten, and may be logits; dloss ().
 inline constinit KernelSlot<void(const Tensor& logits, const Tensor& targets,
                                  const Tensor& log_sum_exp, const Tensor& weight,
                                  const Tensor& dloss, Tensor& dlogits, const CrossEntropyParams&)>

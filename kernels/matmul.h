@@ -12,6 +12,8 @@ struct MatmulEpilogue {
   const Tensor* bias = nullptr;  // (N), added to every row
   Activation activation = Activation::none;
   bool accumulate = false;  // out += a b (bias and activation are then not allowed)
+  // Of out's shape, dtype and strides, added last (then there is no activation): a residual branch.
+  const Tensor* residual = nullptr;
 };
 
 // out = activation(a b + bias): a (…, M, K), b (…, K, N), out (…, M, N). The leading dimensions of

@@ -112,6 +112,7 @@ MatmulProblem describe_matmul(const Tensor& a, const Tensor& b, const Tensor& ou
   problem.bias = epilogue.bias;
   problem.activation = epilogue.activation;
   problem.accumulate = epilogue.accumulate;
+  if (epilogue.residual != nullptr) problem.residual = epilogue.residual->raw_data();
   for (int i = 0; i < out.ndim() - 2; ++i) {
     if (out.shape()[i] == 1) continue;
     add_batch_dimension(problem, out.shape()[i], a.strides()[i], b.strides()[i], out.strides()[i]);

@@ -31,6 +31,7 @@ struct MatmulProblem {
   const Tensor* bias = nullptr;
   Activation activation = Activation::none;
   bool accumulate = false;
+  const void* residual = nullptr;  // laid out as `out`
 
   double flops() const {
     return 2.0 * static_cast<double>(batch.numel()) * static_cast<double>(m) *

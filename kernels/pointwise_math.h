@@ -403,7 +403,29 @@ struct Minimum {
   }
 };
 
-using BinaryOps = OpList<Add, Sub, Mul, Div, Maximum, Minimum>;
+// The gate of SwiGLU (Shazeer 2020): silu(a) b.
+struct SiluMul {
+  static constexpr const char* name = "silu_mul";
+  static constexpr bool uses_inputs = true;
+  template <class T>
+  static TENON_HD T forward(T a, T b) {
+    return Silu::forward(a, {}) * b;
+  }
+  template <class T>
+  static TENON_HD T backward_a(T a, T b, T dy) {
+    return Silu::backward(a, dy * b, {});
+  }
+  template <class T>
+  static TENON_HD T backward_b(T a, T, T dy) {
+    return dy * Silu::forward(a, {});
+  }
+};
+
+// Binary ops that integers do not have.
+template <class Op>
+inline constexpr bool kFloatingOnly = std::is_same_v<Op, Div> || std::is_same_v<Op, SiluMul>;
+
+using BinaryOps = OpList<Add, Sub, Mul, Div, Maximum, Minimum, SiluMul>;
 
 // ---- comparisons
 // ---------------------------------------------------------------------------------

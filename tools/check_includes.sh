@@ -12,12 +12,12 @@ exec awk '
     rule("^tools/", ".*")
     rule("^core/", "^core/")
     # Where kernels meet either the compiler for the GPU or the emulator.
-    rule("^kernels/cuda/simt[.]h$", "^(core/|tests/simt/device[.]h$)")
+    rule("^kernels/cuda/(simt|mma|async_copy)[.]h$", "^(core/|kernels/|tests/simt/device[a-z_]*[.]h$)")
     rule("^kernels/(cpu|cuda)/", "^(core|kernels)/")
     rule("^kernels/", "^(core/|kernels/[^/]*$)")
     rule("^autograd/", "^(core|kernels|autograd)/")
     rule("^nn/", "^(core|autograd|nn)/")
-    rule("^optim/", "^(core/|kernels/|optim/|autograd/grad_mode[.]h$)")
+    rule("^optim/", "^(core/|kernels/|optim/|autograd/(grad_mode|engine)[.]h$)")
     rule("^distributed/comm/", "^(core/|distributed/comm/|kernels/[a-z_]*(reduce|cast|copy)[a-z_]*[.]h$)")
     rule("^distributed/", "^(core|kernels|autograd|nn|distributed)/")
 

@@ -1,5 +1,5 @@
 // Fused cross-entropy: one pass over the logits forward, one backward; no matrix of probabilities.
-// Negative log-likelihood: one element a row.
+// The negative log-likelihood reads one element a row.
 #include "tenon/kernels/loss.h"
 
 #include <algorithm>
@@ -91,6 +91,7 @@ void forward(const Tensor& logits, const Tensor& targets, Tensor& loss, Tensor& 
         logit = *operand.load(target, 1, &logit, shift);
         double value = sums.log_sum_exp - (1 - smoothing) * static_cast<double>(logit);
         if (smoothing != 0) value -= smoothing / static_cast<double>(classes) * sums.sum;
+        value += params.z_loss * sums.log_sum_exp * sums.log_sum_exp;
         losses[static_cast<size_t>(row)] = value;
       }
     });
@@ -132,9 +133,10 @@ void backward(const Tensor& logits, const Tensor& targets, const Tensor& log_sum
         } else {
           const C* x = rows.load(column, n, in_buffer, row * logits.strides()[0]);
           const C normal = lse[row];
+          const C scale = factor * (1 + static_cast<C>(2 * params.z_loss) * normal);
 #pragma GCC ivdep
           for (int64_t i = 0; i < n; ++i)
-            out[i] = factor * cpu::exp_not_positive(x[i] - normal) - everywhere;
+            out[i] = scale * cpu::exp_not_positive(x[i] - normal) - everywhere;
           if (target >= column && target < column + n) out[target - column] -= on_target;
         }
         grads.store(column, n, out, out_buffer, shift);

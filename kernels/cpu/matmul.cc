@@ -25,6 +25,7 @@ void run(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilogue& ep
     }
   }
   eigen_gemm(problem);
+  if (epilogue.residual != nullptr) accumulate(DeviceType::cpu, *epilogue.residual, out, 1.0);
 }
 
 // Whether both operands repeat along one batch dimension, which oneDNN does not take.
@@ -68,7 +69,9 @@ void matmul_cpu(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilo
   if (direct) return run(left, right, out, applied);
   Tensor result = empty(out.shape(), {compute_dtype(dtype), kCpu, Category::other});
   if (epilogue.accumulate) copy(DeviceType::cpu, out, result);
+  applied.residual = nullptr;
   run(left, right, result, applied);
+  if (epilogue.residual != nullptr) accumulate(DeviceType::cpu, *epilogue.residual, result, 1.0);
   copy(DeviceType::cpu, result, out);
 }
 

@@ -1,5 +1,5 @@
-// Layer norm over contiguous rows. A row stays in the L1 cache, so mean, variance and result are
-// separate passes over it.
+// Layer norm and RMSNorm over contiguous rows. A row stays in the L1 cache, so mean, variance and
+// result are separate passes over it.
 #include <algorithm>
 #include <vector>
 
@@ -35,7 +35,7 @@ class Rows {
     if (buffer_.empty()) return static_cast<C*>(data_) + row * width_;
     return buffer_.data();
   }
-  const C* load(int64_t row) {
+  C* load(int64_t row) {
     if (!buffer_.empty()) load_(at(row), 1, buffer_.data(), 1, width_);
     return target(row);
   }
@@ -65,39 +65,45 @@ double in_parts(int64_t width, const Part& part) {
 }
 
 template <class C>
-void forward(const Tensor& x, const Tensor* gamma, const Tensor* beta, Tensor& y, Tensor& mean,
+C mean_of_row(const C* values, int64_t width) {
+  const double total =
+      in_parts(width, [&](int64_t at, int64_t n) { return cpu::row_sum(values + at, n); });
+  return static_cast<C>(total / static_cast<double>(width));
+}
+
+// `mean` is null for RMSNorm, which takes 0 for it.
+template <class C>
+void forward(const Tensor& x, const Tensor* gamma, const Tensor* beta, Tensor& y, Tensor* mean,
              Tensor& rstd, double eps) {
   const int64_t width = x.dim(1);
   const std::vector<C> scales = cpu::parameter_values<C>(gamma, width, 1);
   const std::vector<C> offsets = cpu::parameter_values<C>(beta, width, 0);
-  C* const means = mean.data<C>();
+  C* const means = mean == nullptr ? nullptr : mean->data<C>();
   C* const rstds = rstd.data<C>();
-  parallel_for(
-      x.dim(0), static_cast<int64_t>(x.nbytes() + y.nbytes()), [&](int64_t begin, int64_t end) {
-        Rows<C> in(x);
-        Rows<C> out(y);
-        const C* scale = scales.data();
-        const C* offset = offsets.data();
-        for (int64_t row = begin; row < end; ++row) {
-          const C* values = in.load(row);
-          const double total =
-              in_parts(width, [&](int64_t at, int64_t n) { return cpu::row_sum(values + at, n); });
-          const C center = static_cast<C>(total / static_cast<double>(width));
-          const double squares = in_parts(width, [&](int64_t at, int64_t n) {
-            return cpu::row_square_deviation(values + at, n, center);
-          });
-          const C factor =
-              static_cast<C>(1 / math::sqrt(squares / static_cast<double>(width) + eps));
-          C* const result = out.target(row);
+  parallel_for(x.dim(0), static_cast<int64_t>(x.nbytes() + y.nbytes()),
+               [&](int64_t begin, int64_t end) {
+                 Rows<C> in(x);
+                 Rows<C> out(y);
+                 const C* scale = scales.data();
+                 const C* offset = offsets.data();
+                 for (int64_t row = begin; row < end; ++row) {
+                   const C* values = in.load(row);
+                   const C center = means == nullptr ? C(0) : mean_of_row(values, width);
+                   const double squares = in_parts(width, [&](int64_t at, int64_t n) {
+                     return cpu::row_square_deviation(values + at, n, center);
+                   });
+                   const C factor =
+                       static_cast<C>(1 / math::sqrt(squares / static_cast<double>(width) + eps));
+                   C* const result = out.target(row);
 #pragma GCC ivdep
-          for (int64_t i = 0; i < width; ++i) {
-            result[i] = (values[i] - center) * factor * scale[i] + offset[i];
-          }
-          out.store(row);
-          means[row] = center;
-          rstds[row] = factor;
-        }
-      });
+                   for (int64_t i = 0; i < width; ++i) {
+                     result[i] = (values[i] - center) * factor * scale[i] + offset[i];
+                   }
+                   out.store(row);
+                   if (means != nullptr) means[row] = center;
+                   rstds[row] = factor;
+                 }
+               });
 }
 
 // What backward of one thread works on.
@@ -108,8 +114,9 @@ struct Backward {
   Tensor* dx;
   int64_t width;
   const std::vector<C>& scales;
-  const C* means;
+  const C* means;  // null for RMSNorm
   const C* rstds;
+  bool accumulate;  // dx
 
   // Rows [begin, end); their parts of the gradients of gamma and beta are added to the sums.
   void rows(int64_t begin, int64_t end, C* gamma_sum, C* beta_sum) const {
@@ -124,7 +131,7 @@ struct Backward {
     for (int64_t row = begin; row < end; ++row) {
       const C* values = in.load(row);
       const C* grad = grads.load(row);
-      const C center = means[row];
+      const C center = means == nullptr ? C(0) : means[row];
       const C factor = rstds[row];
 #pragma GCC ivdep
       for (int64_t i = 0; i < width; ++i) {
@@ -135,28 +142,33 @@ struct Backward {
         beta_sum[i] += grad[i];
       }
       if (dx == nullptr) continue;
-      input_gradient(normalized, scaled, factor, out.target(row));
+      input_gradient(normalized, scaled, factor, accumulate ? out.load(row) : out.target(row));
       out.store(row);
     }
   }
   void input_gradient(const C* normalized, const C* scaled, C factor, C* result) const {
-    const double total =
-        in_parts(width, [&](int64_t at, int64_t n) { return cpu::row_sum(scaled + at, n); });
     const double dot = in_parts(width, [&](int64_t at, int64_t n) {
       return cpu::row_dot(scaled + at, normalized + at, n);
     });
-    const C mean_scaled = static_cast<C>(total / static_cast<double>(width));
+    const C mean_scaled = means == nullptr ? C(0) : mean_of_row(scaled, width);
     const C mean_dot = static_cast<C>(dot / static_cast<double>(width));
+    const auto gradient = [=](int64_t i) {
+      return factor * (scaled[i] - mean_scaled - normalized[i] * mean_dot);
+    };
+    if (accumulate) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < width; ++i) {
-      result[i] = factor * (scaled[i] - mean_scaled - normalized[i] * mean_dot);
+      for (int64_t i = 0; i < width; ++i) result[i] += gradient(i);
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < width; ++i) result[i] = gradient(i);
     }
   }
 };
 
 template <class C>
-void backward(const Tensor& x, const Tensor* gamma, const Tensor& mean, const Tensor& rstd,
-              const Tensor& dy, Tensor* dx, Tensor* dgamma, Tensor* dbeta, bool accumulate) {
+void backward(const Tensor& x, const Tensor* gamma, const Tensor* mean, const Tensor& rstd,
+              const Tensor& dy, Tensor* dx, Tensor* dgamma, Tensor* dbeta,
+              NormAccumulate accumulate) {
   const int64_t count = x.dim(0);
   const int64_t width = x.dim(1);
   // Blocks depend on the shape alone, so that the sums do not depend on the number of threads.
@@ -165,7 +177,14 @@ void backward(const Tensor& x, const Tensor* gamma, const Tensor& mean, const Te
   std::vector<C> sums(static_cast<size_t>(2 * blocks * width));
   const std::vector<C> scales = cpu::parameter_values<C>(gamma, width, 1);
   if (x.numel() > 0) {
-    const Backward<C> job{x, dy, dx, width, scales, mean.data<C>(), rstd.data<C>()};
+    const Backward<C> job{x,
+                          dy,
+                          dx,
+                          width,
+                          scales,
+                          mean == nullptr ? nullptr : mean->data<C>(),
+                          rstd.data<C>(),
+                          accumulate.input};
     const int64_t bytes = 3 * static_cast<int64_t>(x.nbytes());
     parallel_for(blocks, bytes, [&](int64_t begin, int64_t end) {
       for (int64_t block = begin; block < end; ++block) {
@@ -183,28 +202,46 @@ void backward(const Tensor& x, const Tensor* gamma, const Tensor& mean, const Te
       for (size_t i = 0; i < total.size(); ++i) total[i] += static_cast<double>(sum[i]);
     }
   }
-  cpu::write_gradient(totals[0], dgamma, accumulate);
-  cpu::write_gradient(totals[1], dbeta, accumulate);
+  cpu::write_gradient(totals[0], dgamma, accumulate.parameters);
+  cpu::write_gradient(totals[1], dbeta, accumulate.parameters);
 }
 
 void layer_norm_cpu(const Tensor& x, const Tensor* gamma, const Tensor* beta, Tensor& y,
                     Tensor& mean, Tensor& rstd, double eps) {
   if (x.numel() == 0) return;
-  dispatch_types<float, double>(compute_dtype(x.dtype()), "layer_norm",
-                                [&]<class C>() { forward<C>(x, gamma, beta, y, mean, rstd, eps); });
+  dispatch_types<float, double>(compute_dtype(x.dtype()), "layer_norm", [&]<class C>() {
+    forward<C>(x, gamma, beta, y, &mean, rstd, eps);
+  });
 }
 
 void layer_norm_backward_cpu(const Tensor& x, const Tensor* gamma, const Tensor& mean,
                              const Tensor& rstd, const Tensor& dy, Tensor* dx, Tensor* dgamma,
-                             Tensor* dbeta, bool accumulate) {
+                             Tensor* dbeta, NormAccumulate accumulate) {
   dispatch_types<float, double>(compute_dtype(x.dtype()), "layer_norm_backward", [&]<class C>() {
-    backward<C>(x, gamma, mean, rstd, dy, dx, dgamma, dbeta, accumulate);
+    backward<C>(x, gamma, &mean, rstd, dy, dx, dgamma, dbeta, accumulate);
+  });
+}
+
+void rms_norm_cpu(const Tensor& x, const Tensor* gamma, Tensor& y, Tensor& rstd, double eps) {
+  if (x.numel() == 0) return;
+  dispatch_types<float, double>(compute_dtype(x.dtype()), "rms_norm", [&]<class C>() {
+    forward<C>(x, gamma, nullptr, y, nullptr, rstd, eps);
+  });
+}
+
+void rms_norm_backward_cpu(const Tensor& x, const Tensor* gamma, const Tensor& rstd,
+                           const Tensor& dy, Tensor* dx, Tensor* dgamma,
+                           NormAccumulate accumulate) {
+  dispatch_types<float, double>(compute_dtype(x.dtype()), "rms_norm_backward", [&]<class C>() {
+    backward<C>(x, gamma, nullptr, rstd, dy, dx, dgamma, nullptr, accumulate);
   });
 }
 
 [[maybe_unused]] const bool registered =
     layer_norm.set(DeviceType::cpu, layer_norm_cpu) &&
-    layer_norm_backward.set(DeviceType::cpu, layer_norm_backward_cpu);
+    layer_norm_backward.set(DeviceType::cpu, layer_norm_backward_cpu) &&
+    rms_norm.set(DeviceType::cpu, rms_norm_cpu) &&
+    rms_norm_backward.set(DeviceType::cpu, rms_norm_backward_cpu);
 
 }  // namespace
 }  // namespace tenon::kernels

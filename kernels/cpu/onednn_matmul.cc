@@ -9,6 +9,8 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
+constexpr int kResidual = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
+
 Desc describe(const MatmulProblem& problem, const MatmulOperand& operand, int64_t rows,
               int64_t columns) {
   Dims sizes;
@@ -49,6 +51,7 @@ Executable make(const MatmulProblem& problem) {
   if (problem.activation == Activation::gelu) {
     post_ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
   }
+  if (problem.residual != nullptr) post_ops.append_binary(dnnl::algorithm::binary_add, out);
   std::vector<Executable::Argument> arguments{
       {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, out}};
   dnnl::matmul::desc operation(a, b, out);
@@ -56,13 +59,15 @@ Executable make(const MatmulProblem& problem) {
     arguments.push_back({DNNL_ARG_BIAS, describe_bias(problem)});
     operation = dnnl::matmul::desc(a, b, arguments.back().desc, out);
   }
+  if (problem.residual != nullptr) arguments.push_back({kResidual, out});
   const dnnl::matmul::primitive_desc primitive(operation, attributes(post_ops), engine());
   return Executable(dnnl::matmul(primitive), arguments, primitive.scratchpad_desc());
 }
 
 Key key_of(const MatmulProblem& problem, int threads) {
   Key key;
-  key.add(problem.m, problem.n, problem.k, problem.activation, problem.accumulate, threads,
+  key.add(problem.m, problem.n, problem.k, problem.activation, problem.accumulate,
+          problem.residual != nullptr, threads,
           problem.bias != nullptr ? static_cast<int>(problem.bias->dtype()) : -1);
   for (const auto* operand : {&problem.a, &problem.b, &problem.out}) {
     key.add(operand->dtype, operand->row, operand->column);
@@ -81,8 +86,12 @@ void matmul(const MatmulProblem& problem) {
     const ThreadScope scope(problem.flops());
     Executable& executable =
         cache.get(key_of(problem, scope.threads()), [&] { return make(problem); });
-    if (problem.bias != nullptr) {
-      executable.run({problem.a.data, problem.b.data, problem.out.data, problem.bias->raw_data()});
+    const void* const bias = problem.bias != nullptr ? problem.bias->raw_data() : nullptr;
+    if (bias != nullptr && problem.residual != nullptr) {
+      executable.run({problem.a.data, problem.b.data, problem.out.data, bias, problem.residual});
+    } else if (bias != nullptr || problem.residual != nullptr) {
+      executable.run({problem.a.data, problem.b.data, problem.out.data,
+                      bias != nullptr ? bias : problem.residual});
     } else {
       executable.run({problem.a.data, problem.b.data, problem.out.data});
     }

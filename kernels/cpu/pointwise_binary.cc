@@ -20,7 +20,7 @@ void binary_forward(const Tensor& a, const Tensor& b, Tensor& y) {
         },
         y, a, b);
   };
-  if constexpr (std::is_same_v<Op, Div>) {
+  if constexpr (kFloatingOnly<Op>) {
     dispatch_types<float, double>(compute_dtype(y.dtype()), Op::name, run);
   } else {
     dispatch_types<float, double, int64_t, int32_t, uint8_t>(compute_dtype(y.dtype()), Op::name,

@@ -140,7 +140,7 @@ class Plan {
         static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, shape_.b.alignment);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, shape_.a.alignment);
-    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape_.out.alignment);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, shape_.addend_alignment);
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, shape_.out.alignment);
     return owner;
   }
@@ -171,8 +171,9 @@ class Plan {
     void* const buffer = algorithm.workspaceSize == 0
                              ? nullptr
                              : tenon::cuda::workspace(device_, stream, kWorkspace);
+    const bool adds = memory.addend != nullptr;
     return cublasLtMatmul(handle, operation_.get(), scale(1), memory.b, first_.get(), memory.a,
-                          second_.get(), scale(memory.accumulate ? 1 : 0), memory.out,
+                          second_.get(), scale(adds ? 1 : 0), adds ? memory.addend : memory.out,
                           result_.get(), memory.out, result_.get(), &algorithm.algo, buffer,
                           algorithm.workspaceSize, stream);
   }

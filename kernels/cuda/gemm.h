@@ -31,6 +31,7 @@ struct GemmShape {
   DType dtype = DType::f32;   // of a and b
   DType result = DType::f32;  // of out and bias
   bool bias = false;
+  uint32_t addend_alignment = 1;  // of every matrix, in bytes
   auto operator<=>(const GemmShape&) const = default;
 };
 
@@ -38,8 +39,8 @@ struct GemmMemory {
   const void* a = nullptr;
   const void* b = nullptr;
   void* out = nullptr;
-  const void* bias = nullptr;  // (N), aligned to kBiasAlignment
-  bool accumulate = false;
+  const void* bias = nullptr;    // (N), aligned to kBiasAlignment
+  const void* addend = nullptr;  // added to the product: of out's layout, or out itself
 };
 
 inline constexpr int64_t kMaxGemmBatch = 65535;

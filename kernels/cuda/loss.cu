@@ -1,5 +1,5 @@
 // Fused cross-entropy: one pass over the logits forward, one backward; no matrix of probabilities.
-// Negative log-likelihood: one element a row.
+// The negative log-likelihood reads one element a row.
 #include "tenon/kernels/loss.h"
 
 #include "tenon/core/cuda/fault.h"
@@ -49,6 +49,7 @@ struct LossJob {
   int64_t row_stride;  // of logits
   int64_t stride;
   double smoothing;
+  double z_loss;
   int group = 1;  // threads of a row
 };
 
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kRowBlock, 3)  // f64 needs 80 registers
     const auto logit = static_cast<double>(static_cast<C>(data[target * job.stride]));
     double value = normal - (1 - job.smoothing) * logit;
     if (job.smoothing != 0) value -= job.smoothing / static_cast<double>(classes) * sums.b;
-    losses[row] = {value, 1};
+    losses[row] = {value + job.z_loss * normal * normal, 1};
   });
 }
 
@@ -143,7 +144,7 @@ struct LossFinish {
 };
 
 template <class T, int V>
-__global__ void __launch_bounds__(kRowBlock)
+__global__ void __launch_bounds__(kRowBlock, 3)
     loss_backward_rows(const T* logits, const Compute<T>* log_sum_exp, const Compute<T>* weight,
                        AnyList dloss, T* dlogits, int64_t gradient_row_stride,
                        int64_t gradient_stride, LossJob job) {
@@ -157,12 +158,13 @@ __global__ void __launch_bounds__(kRowBlock)
     if (!exists) return;
     const int64_t target = job.targets.at(row);
     const C normal = log_sum_exp[row];
+    const C scale = factor * (1 + static_cast<C>(2 * job.z_loss) * normal);
     Rows<T, V, 1> rows(thread, classes, nullptr);
     rows.set(0, logits + row * job.row_stride, job.stride);
     rows.write(dlogits + row * gradient_row_stride, gradient_stride, [&](int64_t i, auto& values) {
       for (int j = 0; j < V; ++j) {
         C& value = values.x[0][j];
-        value = factor * math::exp_not_positive(value - normal) - everywhere;
+        value = scale * math::exp_not_positive(value - normal) - everywhere;
         if (i + j == target) value -= on_target;
         if (target < 0) value = 0;
       }
@@ -172,8 +174,12 @@ __global__ void __launch_bounds__(kRowBlock)
 
 LossJob loss_job(const char* op, const Tensor& logits, const Tensor& targets,
                  const CrossEntropyParams& params) {
-  return {Targets(op, targets, logits, params.ignore_index), logits.dim(0), logits.strides()[0],
-          logits.strides()[1], params.label_smoothing};
+  return {Targets(op, targets, logits, params.ignore_index),
+          logits.dim(0),
+          logits.strides()[0],
+          logits.strides()[1],
+          params.label_smoothing,
+          params.z_loss};
 }
 
 // The rows' losses and how many count, in a fixed order; divisor 0: the number that count.

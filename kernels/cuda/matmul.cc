@@ -70,11 +70,16 @@ void* matrix_at(const MatmulProblem& problem, const MatmulOperand& operand, int 
 }
 
 // All matrices of the problem; false, and nothing happens, where the library cannot add the bias.
-bool multiply_all(Device device, const MatmulProblem& problem, const Tensor* bias) {
+bool multiply_all(Device device, const MatmulProblem& problem, const Tensor* bias,
+                  const Tensor* residual) {
   const int inner = inner_dimension(problem.batch);
   const int64_t matrices = inner < 0 ? 1 : problem.batch[inner];
+  MatmulOperand addend = problem.out;
+  if (residual != nullptr) addend.data = residual->raw_data();
+  const bool adds = residual != nullptr || problem.accumulate;
   GemmShape shape = gemm_shape(problem, inner);
   shape.bias = bias != nullptr;
+  shape.addend_alignment = alignment_of(addend);
   for (int64_t call = 0; call < calls_of(problem.batch); ++call) {
     for (int64_t first = 0; first < matrices; first += kMaxGemmBatch) {
       shape.batch = std::min(matrices - first, kMaxGemmBatch);
@@ -83,7 +88,7 @@ bool multiply_all(Device device, const MatmulProblem& problem, const Tensor* bia
       memory.b = matrix_at(problem, problem.b, inner, call, first);
       memory.out = matrix_at(problem, problem.out, inner, call, first);
       memory.bias = shape.bias ? bias->raw_data() : nullptr;
-      memory.accumulate = problem.accumulate;
+      if (adds) memory.addend = matrix_at(problem, addend, inner, call, first);
       if (!gemm(device, shape, memory)) return false;
     }
   }
@@ -109,15 +114,25 @@ bool library_adds_bias(const MatmulProblem& problem, const MatmulEpilogue& epilo
 
 void multiply(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilogue& epilogue);
 
+// By way of a result in memory of its own, which begins as what is added to the product.
+void multiply_apart(const Tensor& a, const Tensor& b, Tensor& out, MatmulEpilogue epilogue) {
+  const DeviceType cuda = out.device().type;
+  Tensor result = empty(out.shape(), {out.dtype(), out.device(), Category::other});
+  if (epilogue.accumulate) copy(cuda, out, result);
+  if (epilogue.residual != nullptr) {
+    copy(cuda, *epilogue.residual, result);
+    epilogue.residual = nullptr;
+    epilogue.accumulate = true;
+  }
+  multiply(a, b, result, epilogue);
+  copy(cuda, result, out);
+}
+
 void multiply_copies(const Tensor& a, const Tensor& b, Tensor& out,
                      const MatmulEpilogue& epilogue) {
-  Tensor result = out;
-  if (!out.is_contiguous()) {
-    result = empty(out.shape(), {out.dtype(), out.device(), Category::other});
-    if (epilogue.accumulate) copy(out.device().type, out, result);
-  }
-  multiply(to_row_major(a, a.dtype()), to_row_major(b, b.dtype()), result, epilogue);
-  if (!result.is_same(out)) copy(out.device().type, result, out);
+  const Tensor left = to_row_major(a, a.dtype()), right = to_row_major(b, b.dtype());
+  if (out.is_contiguous()) return multiply(left, right, out, epilogue);
+  multiply_apart(left, right, out, epilogue);
 }
 
 // Operands and result are as describe_matmul wants them.
@@ -126,9 +141,9 @@ void multiply(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpilogu
   if (calls_of(problem.batch) > kMaxCalls) return multiply_copies(a, b, out, epilogue);
   if (library_adds_bias(problem, epilogue)) {
     const Tensor bias = plain_bias(*epilogue.bias, out.dtype());
-    if (multiply_all(out.device(), problem, &bias)) return;
+    if (multiply_all(out.device(), problem, &bias, epilogue.residual)) return;
   }
-  multiply_all(out.device(), problem, nullptr);
+  multiply_all(out.device(), problem, nullptr, epilogue.residual);
   add_bias_and_activate("matmul", out, epilogue.bias, out.ndim() - 1, epilogue.activation);
 }
 
@@ -137,16 +152,17 @@ void matmul_cuda(const Tensor& a, const Tensor& b, Tensor& out, const MatmulEpil
   if (out.numel() == 0) return;
   const DeviceType cuda = DeviceType::cuda;
   if (a.dim(-1) == 0) {
-    if (!epilogue.accumulate) fill(cuda, out, 0);
+    if (epilogue.residual != nullptr) {
+      copy(cuda, *epilogue.residual, out);
+    } else if (!epilogue.accumulate) {
+      fill(cuda, out, 0);
+    }
     return add_bias_and_activate("matmul", out, epilogue.bias, out.ndim() - 1, epilogue.activation);
   }
   const Tensor left = is_matmul_operand(a) ? a : pack_matrices(a, a.dtype());
   const Tensor right = is_matmul_operand(b) ? b : pack_matrices(b, b.dtype());
   if (is_matmul_result(out)) return multiply(left, right, out, epilogue);
-  Tensor result = empty(out.shape(), {out.dtype(), out.device(), Category::other});
-  if (epilogue.accumulate) copy(cuda, out, result);
-  multiply(left, right, result, epilogue);
-  copy(cuda, result, out);
+  multiply_apart(left, right, out, epilogue);
 }
 
 [[maybe_unused]] const bool registered = matmul.set(DeviceType::cuda, matmul_cuda);

@@ -20,7 +20,7 @@ void binary_forward(const Tensor& a, const Tensor& b, Tensor& y) {
   const auto run = [&]<class T>() {
     map_elements<T, T, T>(Op::name, BinaryForward<Op>(), y, a, b);
   };
-  if constexpr (std::is_same_v<Op, Div>) {
+  if constexpr (kFloatingOnly<Op>) {
     dispatch_floating(y.dtype(), Op::name, run);
   } else {
     dispatch_numeric(y.dtype(), Op::name, run);

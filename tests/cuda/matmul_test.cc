@@ -30,6 +30,30 @@ void check(const Pair& a, const Pair& b, Pair out, const Pair* bias = nullptr,
   CHECK(max_error(out.cuda.to_vector(), out.cpu.to_vector()) < 2 * tolerance(out.cpu.dtype()));
 }
 
+// out = a b + bias + residual against a sum in f64; the residual has memory of its own.
+void check_residual(const Pair& a, const Pair& b, Pair out, const Pair& residual,
+                    const Pair* bias = nullptr) {
+  const std::vector<double> left = a.cpu.to_vector(), right = b.cpu.to_vector();
+  const std::vector<double> biases = bias ? bias->cpu.to_vector() : std::vector<double>();
+  std::vector<double> wanted = residual.cpu.to_vector();
+  const auto m = static_cast<size_t>(out.cpu.dim(-2)), n = static_cast<size_t>(out.cpu.dim(-1));
+  const auto k = static_cast<size_t>(a.cpu.dim(-1));
+  for (size_t row = 0; row < wanted.size() / n; ++row) {
+    const double* const matrix = right.data() + row / m * k * n;
+    for (size_t j = 0; j < n; ++j) {
+      double sum = bias ? biases[j] : 0;
+      for (size_t i = 0; i < k; ++i) sum += left[row * k + i] * matrix[i * n + j];
+      wanted[row * n + j] += sum;
+    }
+  }
+  kernels::matmul(DeviceType::cuda, a.cuda, b.cuda, out.cuda,
+                  {.bias = bias ? &bias->cuda : nullptr, .residual = &residual.cuda});
+  INFO(describe(a.cuda) << " strides " << a.cuda.strides() << " times " << describe(b.cuda)
+                        << " strides " << b.cuda.strides() << " into " << describe(out.cuda));
+  CHECK(max_error(out.cuda.to_vector(), wanted) < 2 * tolerance(out.cpu.dtype()));
+  CHECK(residual.cuda.to_vector() == residual.cpu.to_vector());
+}
+
 DType any_dtype() { return GENERATE(DType::f32, DType::f64, DType::f16, DType::bf16); }
 
 }  // namespace
@@ -75,6 +99,38 @@ TEST_CASE("cuda matmul: batches with several strides") {
     const Pair out = Pair({batch, 3, heads, 2}, dtype, 5).view(shape, strides);
     check(scores, q, out, nullptr, Activation::none, accumulate);
   }
+}
+
+TEST_CASE("cuda matmul: a residual is added") {
+  const DType dtype = any_dtype();
+  const DType result = GENERATE(false, true) ? compute_dtype(dtype) : dtype;
+  const Pair bias({13}, dtype, 4), store({2000}, result, 3), residuals({2000}, result, 5);
+  const Pair a({2, 9, 17}, dtype, 1), b({2, 17, 13}, dtype, 2);
+  for (const Pair* added : {static_cast<const Pair*>(nullptr), &bias}) {
+    for (const int64_t offset : {0, 1, 2, 3, 8}) {
+      const auto same = [&](const Shape& shape, const Strides& strides) {
+        return std::pair{store.view(shape, strides), residuals.view(shape, strides, offset)};
+      };
+      const auto [dense, dense_residual] = same({2, 9, 13}, {117, 13, 1});
+      check_residual(a, b, dense, dense_residual, added);
+      const auto [spaced, spaced_residual] = same({2, 9, 13}, {180, 16, 1});
+      check_residual(a, b, spaced, spaced_residual, added);
+      const auto [transposed, transposed_residual] = same({2, 9, 13}, {117, 1, 9});
+      check_residual(a, b, transposed, transposed_residual, added);
+    }
+    const Pair nothing({2, 9, 0}, dtype, 1), none({2, 0, 13}, dtype, 2);
+    check_residual(nothing, none, Pair({2, 9, 13}, result, 3), Pair({2, 9, 13}, result, 5), added);
+  }
+}
+
+TEST_CASE("cuda matmul: a residual of many matrices with several strides") {
+  const DType dtype = any_dtype();
+  const Shape shape{65, 66, 3, 2};
+  const Strides strides{3 * 66 * 2, 2, 66 * 2, 1};
+  const Pair a({65, 66, 3, 3}, dtype, 1), b({65, 66, 3, 2}, dtype, 2);
+  check_residual(a, b, Pair(shape, dtype, 3), Pair(shape, dtype, 4));
+  check_residual(a, b, Pair(Shape{65, 3, 66, 2}, dtype, 3).view(shape, strides),
+                 Pair(Shape{65, 3, 66, 2}, dtype, 4).view(shape, strides));
 }
 
 TEST_CASE("cuda matmul: more matrices than one call takes") {

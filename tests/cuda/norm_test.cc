@@ -22,6 +22,13 @@ void check_equal(const Pair& pair, double limit) {
   CHECK(max_error(pair.cuda.to_vector(), pair.cpu.to_vector()) < limit);
 }
 
+// What is added to a gradient that is there already.
+void check_doubled(const Tensor& twice, const std::vector<double>& once, double limit) {
+  std::vector<double> wanted = once;
+  for (double& value : wanted) value *= 2;
+  CHECK(max_error(twice.to_vector(), wanted) < limit);
+}
+
 void check_layer_norm(int64_t rows, int64_t width, DType dtype, const Pair* gamma,
                       const Pair* beta) {
   INFO(rows << " rows of " << width << " " << dtype);
@@ -38,12 +45,70 @@ void check_layer_norm(int64_t rows, int64_t width, DType dtype, const Pair* gamm
   Pair dx({rows, width}, dtype, 5);
   Pair dgamma({width}, compute, 8), dbeta({width}, dtype, 9);
   kernels::layer_norm_backward(DeviceType::cpu, x.cpu, gamma ? &gamma->cpu : nullptr, mean.cpu,
-                               rstd.cpu, dy.cpu, &dx.cpu, &dgamma.cpu, &dbeta.cpu, true);
+                               rstd.cpu, dy.cpu, &dx.cpu, &dgamma.cpu, &dbeta.cpu,
+                               {.parameters = true});
   kernels::layer_norm_backward(DeviceType::cuda, x.cuda, gamma ? &gamma->cuda : nullptr, mean.cuda,
-                               rstd.cuda, dy.cuda, &dx.cuda, &dgamma.cuda, &dbeta.cuda, true);
+                               rstd.cuda, dy.cuda, &dx.cuda, &dgamma.cuda, &dbeta.cuda,
+                               {.parameters = true});
   check_equal(dx, 4 * tolerance(dtype));
   check_equal(dgamma, 8 * tolerance(compute));
   check_equal(dbeta, 2 * tolerance(dtype));
+  const std::vector<double> gradient = dx.cuda.to_vector();
+  kernels::layer_norm_backward(DeviceType::cuda, x.cuda, gamma ? &gamma->cuda : nullptr, mean.cuda,
+                               rstd.cuda, dy.cuda, &dx.cuda, nullptr, nullptr, {.input = true});
+  check_doubled(dx.cuda, gradient, 4 * tolerance(dtype));
+}
+
+// RMS norm of rows of x and its gradients by their definition.
+struct RmsNorm {
+  RmsNorm(const std::vector<double>& x, const std::vector<double>& gamma,
+          const std::vector<double>& dy, size_t width)
+      : y(x.size()), rstd(x.size() / width), dx(x.size()), dgamma(width) {
+    for (size_t row = 0; row < rstd.size(); ++row) {
+      const size_t at = row * width;
+      double squares = 0, dot = 0;
+      for (size_t i = 0; i < width; ++i) squares += x[at + i] * x[at + i];
+      const double factor = 1 / std::sqrt(squares / static_cast<double>(width) + kEps);
+      for (size_t i = 0; i < width; ++i) dot += dy[at + i] * gamma[i] * x[at + i] * factor;
+      dot /= static_cast<double>(width);
+      for (size_t i = 0; i < width; ++i) {
+        const double unit = x[at + i] * factor;
+        y[at + i] = unit * gamma[i];
+        dx[at + i] = factor * (dy[at + i] * gamma[i] - unit * dot);
+        dgamma[i] += dy[at + i] * unit;
+      }
+      rstd[row] = factor;
+    }
+  }
+
+  std::vector<double> y, rstd, dx, dgamma;
+};
+
+void check_rms_norm(int64_t rows, int64_t width, DType dtype, const Pair* gamma) {
+  INFO(rows << " rows of " << width << " " << dtype);
+  const Pair x({rows, width}, dtype, 1), dy({rows, width}, dtype, 4);
+  const DType compute = compute_dtype(dtype);
+  const auto columns = static_cast<size_t>(width);
+  const RmsNorm wanted(x.cpu.to_vector(),
+                       gamma ? gamma->cpu.to_vector() : std::vector<double>(columns, 1),
+                       dy.cpu.to_vector(), columns);
+  const Tensor* const scale = gamma ? &gamma->cuda : nullptr;
+  Pair y({rows, width}, dtype, 5), rstd({rows}, compute, 7), dx({rows, width}, dtype, 5);
+  Pair dgamma({width}, compute, 8);
+  kernels::rms_norm(DeviceType::cuda, x.cuda, scale, y.cuda, rstd.cuda, kEps);
+  CHECK(max_error(y.cuda.to_vector(), wanted.y) < 4 * tolerance(dtype));
+  CHECK(max_error(rstd.cuda.to_vector(), wanted.rstd) < 2 * tolerance(compute));
+  kernels::rms_norm_backward(DeviceType::cuda, x.cuda, scale, rstd.cuda, dy.cuda, &dx.cuda,
+                             &dgamma.cuda, {});
+  CHECK(max_error(dx.cuda.to_vector(), wanted.dx) < 4 * tolerance(dtype));
+  CHECK(max_error(dgamma.cuda.to_vector(), wanted.dgamma) < 8 * tolerance(compute));
+  const std::vector<double> dx_once = dx.cuda.to_vector(), dgamma_once = dgamma.cuda.to_vector();
+  kernels::rms_norm_backward(DeviceType::cuda, x.cuda, scale, rstd.cuda, dy.cuda, &dx.cuda, nullptr,
+                             {.input = true});
+  check_doubled(dx.cuda, dx_once, 4 * tolerance(dtype));
+  kernels::rms_norm_backward(DeviceType::cuda, x.cuda, scale, rstd.cuda, dy.cuda, nullptr,
+                             &dgamma.cuda, {.parameters = true});
+  check_doubled(dgamma.cuda, dgamma_once, 8 * tolerance(compute));
 }
 
 void check_batch_norm(const Shape& shape, const Strides& strides, DType dtype, int64_t offset) {
@@ -104,6 +169,19 @@ TEST_CASE("cuda layer_norm: rows of every length") {
   }
 }
 
+TEST_CASE("cuda rms_norm: rows of every length") {
+  for (const DType dtype : kFloating) {
+    for (const int64_t width : {1, 7, 8, 64, 100, 768, 1032, 4096, 9000}) {
+      const Pair gamma({width}, DType::f32, 2);
+      const int64_t rows = width > 1000 ? 3 : 37;
+      check_rms_norm(rows, width, dtype, &gamma);
+      check_rms_norm(rows, width, dtype, nullptr);
+    }
+    const Pair spaced = Pair({48}, dtype, 2).view({24}, {2});
+    check_rms_norm(1500, 24, dtype, &spaced);
+  }
+}
+
 TEST_CASE("cuda batch_norm: images of every layout") {
   for (const DType dtype : kFloating) {
     for (const int64_t offset : {0, 1}) {
@@ -120,15 +198,20 @@ TEST_CASE("cuda batch_norm: images of every layout") {
 }
 
 TEST_CASE("cuda norms: gradients of no rows and no images are zero") {
-  const Tensor none = empty({0, 4}, {DType::f32, kCuda}), nothing = empty({0}, {DType::f32, kCuda});
+  Tensor none = empty({0, 4}, {DType::f32, kCuda}), nothing = empty({0}, {DType::f32, kCuda});
   const Tensor image = empty({0, 4, 2}, {DType::f32, kCuda});
   const Tensor statistics = full({4}, 1, {DType::f32, kCuda});
   Pair dgamma({4}, DType::f32, 1), dbeta({4}, DType::f32, 2);
   kernels::layer_norm_backward(DeviceType::cuda, none, nullptr, nothing, nothing, none, nullptr,
-                               &dgamma.cuda, &dbeta.cuda, true);
+                               &dgamma.cuda, &dbeta.cuda, {.parameters = true});
   check_equal(dgamma, 1e-12);  // unchanged
   kernels::layer_norm_backward(DeviceType::cuda, none, nullptr, nothing, nothing, none, nullptr,
-                               &dgamma.cuda, nullptr, false);
+                               &dgamma.cuda, nullptr, {});
+  Pair dscale({4}, DType::f32, 3);
+  kernels::rms_norm(DeviceType::cuda, none, nullptr, none, nothing, kEps);
+  kernels::rms_norm_backward(DeviceType::cuda, none, nullptr, nothing, none, nullptr, &dscale.cuda,
+                             {});
+  CHECK(dscale.cuda.to_vector() == std::vector<double>(4, 0));
   kernels::batch_norm_backward(DeviceType::cuda, image, nullptr, statistics, statistics, image,
                                nullptr, nullptr, &dbeta.cuda, true, false);
   CHECK(dgamma.cuda.to_vector() == std::vector<double>(4, 0));

@@ -44,8 +44,11 @@ Expected naive(const Array& logits, const std::vector<double>& targets,
       const double wanted = params.label_smoothing / static_cast<double>(classes) +
                             (c == target ? 1 - params.label_smoothing : 0);
       result.loss -= wanted * (logits[{row, c}] - std::log(sum)) / divisor;
-      result.gradient[{row, c}] = (std::exp(logits[{row, c}]) / sum - wanted) / divisor;
+      result.gradient[{row, c}] =
+          ((1 + 2 * params.z_loss * std::log(sum)) * std::exp(logits[{row, c}]) / sum - wanted) /
+          divisor;
     }
+    result.loss += params.z_loss * std::log(sum) * std::log(sum) / divisor;
   }
   return result;
 }
@@ -89,8 +92,9 @@ TEST_CASE("cross_entropy and its gradient agree with the definition") {
         for (const DType ids : {DType::i64, DType::i32}) {
           const Tensor targets = some_targets(shape[0], shape[1], ids);
           for (const CrossEntropyParams& params :
-               {CrossEntropyParams{}, CrossEntropyParams{-100, 0.1, 0},
-                CrossEntropyParams{-100, 0, 7.5}, CrossEntropyParams{0, 0.2, 3}}) {
+               {CrossEntropyParams{}, CrossEntropyParams{.label_smoothing = 0.1},
+                CrossEntropyParams{.z_loss = 0.1}, CrossEntropyParams{.divisor = 7.5},
+                CrossEntropyParams{.ignore_index = 0, .label_smoothing = 0.2, .divisor = 3}}) {
             const bool inside = params.ignore_index == -100;
             check(logits,
                   inside ? targets

@@ -112,7 +112,7 @@ void check_layer_norm(int64_t rows, int64_t width, DType dtype, bool affine, dou
   Tensor dx = empty({rows, width}, {.dtype = dtype});
   Tensor dgamma = ones({width}, {.dtype = compute}), dbeta = ones({width}, {.dtype = compute});
   kernels::layer_norm_backward(testing::device_type(), x, scale, mean, rstd, dy, &dx, &dgamma,
-                               &dbeta, true);
+                               &dbeta, {.parameters = true});
   const Array dx_wanted = reference.input_gradient(Array(dy), true);
   const auto wanted = reference.parameter_gradients(Array(dy), 1);
   CHECK(max_error(dx.to_vector(), dx_wanted.values) < limit);
@@ -120,7 +120,7 @@ void check_layer_norm(int64_t rows, int64_t width, DType dtype, bool affine, dou
   CHECK(max_error(dgamma.to_vector(), wanted[0]) < sum_limit);
   CHECK(max_error(dbeta.to_vector(), wanted[1]) < sum_limit);
   kernels::layer_norm_backward(testing::device_type(), x, scale, mean, rstd, dy, nullptr, &dgamma,
-                               nullptr, false);
+                               nullptr, {});
   CHECK(max_error(dgamma.to_vector(), reference.parameter_gradients(Array(dy), 0)[0]) < sum_limit);
 }
 
@@ -146,7 +146,7 @@ TEST_CASE("layer_norm of no rows leaves zero parameter gradients") {
   Tensor dgamma = ones({4}), dbeta = ones({4});
   kernels::layer_norm(testing::device_type(), x, nullptr, nullptr, x, mean, rstd, kEps);
   kernels::layer_norm_backward(testing::device_type(), x, nullptr, mean, rstd, x, nullptr, &dgamma,
-                               &dbeta, false);
+                               &dbeta, {});
   CHECK(dgamma.to_vector() == std::vector<double>(4, 0));
   CHECK(dbeta.to_vector() == std::vector<double>(4, 0));
 }

@@ -58,6 +58,17 @@ struct WarpCall {
 };
 uint64_t warp_exchange(const WarpCall& call);
 
+// 16 bytes that a kernel copies to shared memory while it goes on.
+struct AsyncCopy {
+  void* to;
+  const void* from;  // null: zeros
+};
+// Of the running thread.
+void add_copy(const AsyncCopy& copy);
+void commit_copies();
+// The next copy to make until no more than `pending` groups are left; false if there is none.
+bool next_copy(int pending, AsyncCopy& copy);
+
 // Before an atomic operation: in random schedules others may go first.
 void before_atomic(const void* address, size_t bytes, Site site);
 // __threadfence and its kin.

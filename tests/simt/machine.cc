@@ -90,6 +90,9 @@ void Machine::run(const KernelLaunch& launch) {
     while (std::gcd(block_step_, blocks_) != 1) ++block_step_;
   }
   blocks_done_ = 0;
+  if (given_up_) {
+    for (PendingCopies& copies : copies_) copies.clear();
+  }
   given_up_ = false;
   arena_.start_launch(launch.shared_bytes);
   here.block_size = {launch.block.x, launch.block.y, launch.block.z};
@@ -177,6 +180,7 @@ void Machine::thread_loop() {
 }
 
 void Machine::finish_thread() {
+  check_copies();
   const unsigned warp = here.number / 32;
   done_[warp] |= 1u << lane();
   ++done_count_;

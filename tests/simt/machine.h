@@ -25,6 +25,21 @@ struct KernelLaunch {
   std::shared_ptr<const KernelCall> call;
 };
 
+// The asynchronous copies of a thread, in order, and where their groups end.
+class PendingCopies {
+ public:
+  void add(const AsyncCopy& copy) { copies_.push_back(copy); }
+  void commit();
+  bool next(int pending, AsyncCopy& copy);
+  bool empty() const { return copies_.empty(); }
+  void clear();
+
+ private:
+  std::vector<AsyncCopy> copies_;
+  std::vector<size_t> groups_;
+  size_t next_ = 0;
+};
+
 class Machine {
  public:
   static constexpr unsigned kMaxThreads = 1024;
@@ -38,6 +53,7 @@ class Machine {
   int barrier(Vote vote, int predicate, Site site);
   uint64_t exchange(const WarpCall& call);
   void maybe_yield();
+  PendingCopies& copies() { return copies_[here.number]; }
   SharedArena& arena() { return arena_; }
   const SharedArena& arena() const { return arena_; }
 
@@ -67,6 +83,7 @@ class Machine {
   static void fiber_body(void* self);
   void thread_loop();
   void finish_thread();
+  void check_copies();
 
   // The next thread to run, taken out of the runnable ones, or -1.
   int pick();
@@ -115,6 +132,7 @@ class Machine {
   std::array<WarpCall, kMaxThreads> calls_;
   std::array<uint64_t, kMaxThreads> results_;
   std::array<Fiber*, kMaxThreads> fiber_of_{};
+  std::array<PendingCopies, kMaxThreads> copies_;
 
   int current_ = 0;
   Fiber* running_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "tenon/kernels/attention.h"
 #include "tenon/kernels/conv.h"
 #include "tenon/kernels/copy.h"
 #include "tenon/kernels/embedding.h"
@@ -14,6 +15,7 @@
 #include "tenon/kernels/random.h"
 #include "tenon/kernels/rank_reduce.h"
 #include "tenon/kernels/reduce.h"
+#include "tenon/kernels/rotary.h"
 #include "tenon/kernels/softmax.h"
 
 namespace tenon::testing {
@@ -27,7 +29,8 @@ Slots list(const KernelSlotBase* const (&slots)[N]) {
 }  // namespace
 
 std::map<std::string, Slots> slots_by_header() {
-  return {{"conv.h", list(kernels::kConvSlots)},
+  return {{"attention.h", list(kernels::kAttentionSlots)},
+          {"conv.h", list(kernels::kConvSlots)},
           {"copy.h", list(kernels::kCopySlots)},
           {"embedding.h", list(kernels::kEmbeddingSlots)},
           {"loss.h", list(kernels::kLossSlots)},
@@ -39,6 +42,7 @@ std::map<std::string, Slots> slots_by_header() {
           {"random.h", list(kernels::kRandomSlots)},
           {"rank_reduce.h", list(kernels::kRankReduceSlots)},
           {"reduce.h", list(kernels::kReduceSlots)},
+          {"rotary.h", list(kernels::kRotarySlots)},
           {"softmax.h", list(kernels::kSoftmaxSlots)}};
 }
 
