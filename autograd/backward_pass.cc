@@ -34,6 +34,10 @@ void copy_or_accumulate(const Tensor& from, Tensor& to, bool accumulate) {
 
 }  // namespace
 
+bool GradSinks::may_overwrite(const SavedTensor& saved) const {
+  return !pass_.retains_graph() && saved.is_sole_owner();
+}
+
 bool GradSink::needed() const { return node_.edges[input_].needed(); }
 
 void GradSink::add(const Tensor& gradient) {

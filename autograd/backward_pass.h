@@ -16,6 +16,7 @@ namespace tenon {
 class BackwardPass {
  public:
   explicit BackwardPass(bool retain_graph) : retain_graph_(retain_graph) {}
+  bool retains_graph() const { return retain_graph_; }
 
   void run(const Tensor& root, const Tensor& gradient);
   void on_end(std::function<void()> done, std::function<void()> failed);

@@ -49,6 +49,9 @@ class GradSinks {
  public:
   GradSinks(BackwardPass& pass, Node& node) : pass_(pass), node_(node) {}
   GradSink operator[](size_t input) { return {pass_, node_, input}; }
+  // Whether the memory of a saved tensor may be used for gradients: no later backward reads it, and
+  // no other tensor shows it.
+  bool may_overwrite(const SavedTensor& saved) const;
 
  private:
   BackwardPass& pass_;

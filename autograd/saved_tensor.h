@@ -30,6 +30,10 @@ class SavedTensor {
   SavedTensor(const Tensor& tensor, const char* op, const char* what);
   // The tensor; undefined if nothing was saved.
   Tensor unpack() const;
+  // Whether nothing else refers to the tensor's memory. Never of one that hooks have packed.
+  bool is_sole_owner() const {
+    return !hooks_ && tensor_.defined() && tensor_.storage().use_count() == 1;
+  }
 
  private:
   Tensor tensor_;

@@ -95,6 +95,14 @@ Broadcast broadcast_of(const Shape& from, const Shape& to) {
   return result;
 }
 
+void put(const Tensor& x, Tensor& into, bool accumulate) {
+  if (accumulate) {
+    kernels::accumulate(into.device().type, x, into, 1.0);
+  } else {
+    kernels::copy(into.device().type, x, into);
+  }
+}
+
 void add_reduced(GradSink sink, const Tensor& gradient, const Shape& shape) {
   if (gradient.shape() == shape) {
     sink.add(gradient);
@@ -110,6 +118,32 @@ void add_reduced(GradSink sink, const Tensor& gradient, const Shape& shape) {
     Tensor padded = out.as_strided(broadcast.padded, strides);
     kernels::sum(out.device().type, gradient, padded, broadcast.axes, 1.0, accumulate);
   });
+}
+
+Shape swiglu_shape(Shape x) {
+  TENON_CHECK(x.size() >= 1 && x.back() % 2 == 0, "swiglu", "wrong shape: given ", x,
+              ", wanted (…, 2 F)");
+  x[x.size() - 1] /= 2;
+  return x;
+}
+
+namespace {
+
+Tensor half_of(const Tensor& x, int number) {
+  const int64_t width = x.dim(-1) / 2;
+  return raw_narrow(x, x.ndim() - 1, number * width, width);
+}
+
+}  // namespace
+
+void swiglu_into(const Tensor& x, Tensor& y) {
+  kernels::Binary<kernels::SiluMul>::forward(x.device().type, half_of(x, 0), half_of(x, 1), y);
+}
+
+void swiglu_backward_into(const Tensor& x, const Tensor& dy, Tensor& dx) {
+  Tensor gate = half_of(dx, 0), value = half_of(dx, 1);
+  kernels::Binary<kernels::SiluMul>::backward(x.device().type, half_of(x, 0), half_of(x, 1), dy,
+                                              &gate, &value);
 }
 
 }  // namespace tenon::detail

@@ -39,9 +39,17 @@ Tensor empty_image(const Shape& shape, TensorOptions options, bool channels_last
 // Empty, laid out as `like` is.
 Tensor empty_with_layout_of(const Tensor& like, const Shape& shape);
 
+// into = x, or += where `accumulate`.
+void put(const Tensor& x, Tensor& into, bool accumulate);
+
 // Gives `gradient`, which has the shape of a broadcast result, to the sink of an input of `shape`,
 // summed over the dimensions in which that input was repeated.
 void add_reduced(GradSink sink, const Tensor& gradient, const Shape& shape);
+
+// swiglu of x (…, 2 F): y (…, F) = silu(first half) * second half, and dx of x's shape.
+Shape swiglu_shape(Shape x);
+void swiglu_into(const Tensor& x, Tensor& y);
+void swiglu_backward_into(const Tensor& x, const Tensor& dy, Tensor& dx);
 
 // The axes in which `from` was broadcast to `to`, and `from`'s shape with 1 in front to `to`'s
 // rank.

@@ -17,8 +17,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   rows_shape.erase(rows_shape.size() - 1);
   TENON_CHECK(targets.shape() == rows_shape, "cross_entropy", "shapes do not fit: given logits ",
               logits.shape(), " and targets ", targets.shape(), ", wanted (…, C) and (…)");
-  TENON_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1 && options.divisor >= 0,
-              "cross_entropy", "wanted label_smoothing within [0, 1] and divisor >= 0");
+  TENON_CHECK(options.label_smoothing >= 0 && options.label_smoothing <= 1 &&
+                  options.divisor >= 0 && options.z_loss >= 0,
+              "cross_entropy",
+              "wanted label_smoothing within [0, 1], divisor >= 0 and z_loss >= 0");
   const DeviceType device = logits.device().type;
   const int64_t classes = logits.dim(-1), rows = rows_shape.numel();
   const Tensor x = detail::raw_contiguous(logits).alias(0, {rows, classes});
@@ -33,7 +35,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
   return record("cross_entropy", loss, {logits},
                 [=, shape = logits.shape()](const Tensor& grad, GradSinks& into) {
                   const Tensor kept = saved_x.unpack();
-                  Tensor dx = empty_like(kept);
+                  Tensor dx = into.may_overwrite(saved_x) ? kept : empty_like(kept);
                   kernels::cross_entropy_backward(device, kept, saved_ids.unpack(), log_sum_exp,
                                                   weight, grad, dx, options);
                   into[0].add(dx.alias(0, shape));

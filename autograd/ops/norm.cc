@@ -43,38 +43,109 @@ struct NormGradients {
 
 }  // namespace
 
+namespace {
+
+// A normalisation of rows: what forward and backward need of x (…, D).
+struct NormRows {
+  NormRows(const char* op, const Tensor& x) {
+    detail::check_floating(op, x);
+    TENON_CHECK(x.ndim() >= 1, op, "no last dimension: given ", x.shape());
+    width = x.dim(-1);
+    rows = width == 0 ? 0 : x.numel() / width;
+    input = detail::raw_contiguous(detail::raw_reshape(x, {rows, width}));
+    y = empty({rows, width}, {x.dtype(), x.device()});
+    rstd = empty({rows}, {compute_dtype(x.dtype()), x.device()});
+  }
+
+  int64_t width, rows;
+  Tensor input, y, rstd;
+};
+
+// Gives the gradients of (input, gamma, beta) that kernel(dx, dgamma, dbeta, accumulate) computes;
+// that of the input goes straight to where it lives.
+template <class Kernel>
+void give_norm_gradients(const Tensor& input, bool has_beta, GradSinks& into,
+                         const Kernel& kernel) {
+  const TensorOptions options{input.dtype(), input.device()};
+  const int64_t width = input.dim(1);
+  Tensor dgamma, dbeta;
+  if (into[1].needed()) dgamma = empty({width}, options);
+  if (has_beta && into[2].needed()) dbeta = empty({width}, options);
+  const auto run = [&](Tensor* dx, bool accumulate) {
+    kernel(dx, dgamma.defined() ? &dgamma : nullptr, dbeta.defined() ? &dbeta : nullptr,
+           kernels::NormAccumulate{.input = accumulate});
+  };
+  if (into[0].needed()) {
+    into[0].write([&](Tensor& out, bool accumulate) {
+      if (out.is_contiguous()) {
+        Tensor rows = out.alias(0, input.shape());
+        return run(&rows, accumulate);
+      }
+      Tensor rows = empty(input.shape(), options);
+      run(&rows, false);
+      detail::put(rows.alias(0, out.shape()), out, accumulate);
+    });
+  } else {
+    run(nullptr, false);
+  }
+  if (dgamma.defined()) into[1].add(dgamma);
+  if (dbeta.defined()) into[2].add(dbeta);
+}
+
+// The gradient as contiguous rows.
+Tensor gradient_rows(const Tensor& grad, const Tensor& input) {
+  return detail::raw_contiguous(detail::raw_reshape(grad, input.shape()));
+}
+
+}  // namespace
+
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
-  detail::check_floating("layer_norm", x);
-  TENON_CHECK(x.ndim() >= 1, "layer_norm", "no last dimension: given ", x.shape());
-  const int64_t width = x.dim(-1);
-  const int64_t rows = width == 0 ? 0 : x.numel() / width;
-  check_channel_vector("layer_norm", "gamma", gamma, x, width);
-  check_channel_vector("layer_norm", "beta", beta, x, width);
+  NormRows norm("layer_norm", x);
+  check_channel_vector("layer_norm", "gamma", gamma, x, norm.width);
+  check_channel_vector("layer_norm", "beta", beta, x, norm.width);
   if (gamma.defined()) check_same_dtype("layer_norm", x, gamma);
   if (beta.defined()) check_same_dtype("layer_norm", x, beta);
   const DeviceType device = x.device().type;
-  const Tensor flat = detail::raw_reshape(x, {rows, width});
-  const Tensor source = detail::raw_contiguous(flat);
-  const TensorOptions compute{compute_dtype(x.dtype()), x.device()};
-  Tensor y = empty({rows, width}, {x.dtype(), x.device()});
-  Tensor mean = empty({rows}, compute), rstd = empty({rows}, compute);
-  kernels::layer_norm(device, source, pointer_to(gamma), pointer_to(beta), y, mean, rstd, eps);
-  const Tensor result = y.alias(0, x.shape());
+  Tensor mean = empty_like(norm.rstd);
+  kernels::layer_norm(device, norm.input, pointer_to(gamma), pointer_to(beta), norm.y, mean,
+                      norm.rstd, eps);
+  const Tensor result = norm.y.alias(0, x.shape());
   if (!needs_grad({x, gamma, beta})) return result;
-  const SavedTensor saved_x(source, "layer_norm", "input"),
+  const SavedTensor saved_x(norm.input, "layer_norm", "input"),
       saved_gamma(gamma, "layer_norm", "gamma");
   return record("layer_norm", result, {x, gamma, beta},
-                [=, shape = x.shape()](const Tensor& grad, GradSinks& into) {
+                [=, rstd = norm.rstd](const Tensor& grad, GradSinks& into) {
                   const Tensor input = saved_x.unpack(), scale = saved_gamma.unpack();
-                  NormGradients gradients(input, width, into);
-                  kernels::layer_norm_backward(
-                      device, input, pointer_to(scale), mean, rstd,
-                      detail::raw_contiguous(detail::raw_reshape(grad, {rows, width})),
-                      NormGradients::pointer(gradients.dx),
-                      NormGradients::pointer(gradients.dgamma),
-                      NormGradients::pointer(gradients.dbeta), false);
-                  gradients.give(into, shape);
+                  const Tensor dy = gradient_rows(grad, input);
+                  give_norm_gradients(
+                      input, true, into,
+                      [&](Tensor* dx, Tensor* dgamma, Tensor* dbeta, kernels::NormAccumulate add) {
+                        kernels::layer_norm_backward(device, input, pointer_to(scale), mean, rstd,
+                                                     dy, dx, dgamma, dbeta, add);
+                      });
                 });
+}
+
+Tensor rms_norm(const Tensor& x, const Tensor& gamma, double eps) {
+  NormRows norm("rms_norm", x);
+  check_channel_vector("rms_norm", "gamma", gamma, x, norm.width);
+  if (gamma.defined()) check_same_dtype("rms_norm", x, gamma);
+  const DeviceType device = x.device().type;
+  kernels::rms_norm(device, norm.input, pointer_to(gamma), norm.y, norm.rstd, eps);
+  const Tensor result = norm.y.alias(0, x.shape());
+  if (!needs_grad({x, gamma})) return result;
+  const SavedTensor saved_x(norm.input, "rms_norm", "input"),
+      saved_gamma(gamma, "rms_norm", "gamma");
+  return record(
+      "rms_norm", result, {x, gamma}, [=, rstd = norm.rstd](const Tensor& grad, GradSinks& into) {
+        const Tensor input = saved_x.unpack(), scale = saved_gamma.unpack();
+        const Tensor dy = gradient_rows(grad, input);
+        give_norm_gradients(input, false, into,
+                            [&](Tensor* dx, Tensor* dgamma, Tensor*, kernels::NormAccumulate add) {
+                              kernels::rms_norm_backward(device, input, pointer_to(scale), rstd, dy,
+                                                         dx, dgamma, add);
+                            });
+      });
 }
 
 namespace {

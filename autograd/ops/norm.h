@@ -9,6 +9,10 @@ namespace tenon {
 Tensor layer_norm(const Tensor& x, const Tensor& gamma = {}, const Tensor& beta = {},
                   double eps = 1e-5);
 
+// x / sqrt(mean of x^2 + eps) * gamma over the last dimension: x (…, D); gamma (D) or undefined
+// (RMSNorm, Zhang and Sennrich 2019).
+Tensor rms_norm(const Tensor& x, const Tensor& gamma = {}, double eps = 1e-6);
+
 struct BatchNormOptions {
   bool training = true;  // use and update statistics of the batch; else the running ones
   double momentum = 0.1;

@@ -125,6 +125,7 @@ Tensor add(const Tensor& a, const Tensor& b) { return binary<Add>(a, b); }
 Tensor sub(const Tensor& a, const Tensor& b) { return binary<Sub>(a, b); }
 Tensor mul(const Tensor& a, const Tensor& b) { return binary<Mul>(a, b); }
 Tensor div(const Tensor& a, const Tensor& b) { return binary<Div>(a, b); }
+Tensor silu_mul(const Tensor& a, const Tensor& b) { return binary<SiluMul>(a, b); }
 Tensor maximum(const Tensor& a, const Tensor& b) { return binary<Maximum>(a, b); }
 Tensor minimum(const Tensor& a, const Tensor& b) { return binary<Minimum>(a, b); }
 
@@ -190,6 +191,22 @@ Tensor to(const Tensor& x, DType dtype) {
       } else {
         kernels::copy(device, grad, dx);
       }
+    });
+  });
+}
+
+Tensor swiglu(const Tensor& x) {
+  detail::check_floating("swiglu", x);
+  Tensor y = empty(detail::swiglu_shape(x.shape()), {x.dtype(), x.device()});
+  detail::swiglu_into(x, y);
+  if (!needs_grad({x})) return y;
+  const SavedTensor saved(x, "swiglu", "input");
+  return record("swiglu", y, {x}, [=](const Tensor& grad, GradSinks& into) {
+    const Tensor kept = saved.unpack();
+    into[0].write([&](Tensor& target, bool accumulate) {
+      Tensor dx = accumulate ? empty_like(kept) : target;
+      detail::swiglu_backward_into(kept, grad, dx);
+      if (accumulate) detail::put(dx, target, true);
     });
   });
 }

@@ -37,6 +37,10 @@ Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
+// silu(a) b: the gate of SwiGLU.
+Tensor silu_mul(const Tensor& a, const Tensor& b);
+// The same of the two halves of the last dimension: x (…, 2 F) to (…, F), with one gradient.
+Tensor swiglu(const Tensor& x);
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
 

@@ -9,7 +9,6 @@
 #include "tenon/autograd/hooks.h"
 #include "tenon/autograd/meta.h"
 #include "tenon/autograd/ops/inplace.h"
-#include "tenon/autograd/ops/matmul.h"
 #include "tenon/autograd/ops/pointwise.h"
 #include "tenon/autograd/ops/reduce.h"
 #include "tenon/autograd/ops/shape.h"

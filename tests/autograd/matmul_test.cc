@@ -4,6 +4,7 @@
 #include "tenon/autograd/engine.h"
 #include "tenon/autograd/grad_mode.h"
 #include "tenon/autograd/meta.h"
+#include "tenon/autograd/ops/linear.h"
 #include "tenon/autograd/ops/matmul.h"
 #include "tenon/autograd/ops/pointwise.h"
 #include "tenon/core/factory.h"
@@ -66,69 +67,6 @@ TEST_CASE("matmul: empty dimensions") {
                        {values({2, 3, 0}), values({0, 5})},
                        {values({0, 3, 4}), values({4, 2})},
                        {values({0, 3, 4}), values({0, 4, 2})}}});
-}
-
-Array linear_reference(const Arrays& in, bool with_relu) {
-  const Array &x = in[0], &weight = in[1];
-  Shape shape = x.shape;
-  const int last = shape.size() - 1;
-  shape[last] = weight.dim(0);
-  Array y(shape);
-  for_each_index(shape, [&](const Dims& i) {
-    double total = in.size() > 2 ? in[2][Dims{i[last]}] : 0;
-    for (int64_t k = 0; k < x.dim(-1); ++k) {
-      Dims at = i;
-      at[last] = k;
-      total += x[at] * weight[Dims{i[last], k}];
-    }
-    y[i] = with_relu && total < 0 ? 0 : total;
-  });
-  return y;
-}
-
-TEST_CASE("linear: values, gradients, layouts and dtypes") {
-  check_op({.name = "linear",
-            .function = [](const Tensors& in) { return linear(in[0], in[1], in[2]); },
-            .reference = [](const Arrays& in) { return linear_reference(in, false); },
-            .inputs = {{values({3, 4}), values({5, 4}), values({5})},
-                       {values({2, 3, 4}), values({5, 4}), values({5})},
-                       {values({4}), values({5, 4}), values({5})},
-                       {values({1, 1}), values({1, 1}), values({1})},
-                       {values({0, 4}), values({5, 4}), values({5})},
-                       {values({3, 0}), values({5, 0}), values({5})}}});
-  check_op({.name = "linear without bias",
-            .function = [](const Tensors& in) { return linear(in[0], in[1]); },
-            .reference = [](const Arrays& in) { return linear_reference(in, false); },
-            .inputs = {{values({3, 4}), values({5, 4})}, {values({2, 2, 3}), values({1, 3})}}});
-}
-
-TEST_CASE("linear with relu: values, gradients, layouts and dtypes") {
-  check_op(
-      {.name = "linear relu",
-       .function = [](const Tensors& in) { return linear(in[0], in[1], in[2], Activation::relu); },
-       .reference = [](const Arrays& in) { return linear_reference(in, true); },
-       .inputs = {{values({3, 4}), values({6, 4}), values({6})},
-                  {values({2, 2, 3}), values({4, 3}), values({4})}}});
-  check_op(
-      {.name = "linear relu without bias",
-       .function = [](const Tensors& in) { return linear(in[0], in[1], {}, Activation::relu); },
-       .reference = [](const Arrays& in) { return linear_reference(in, true); },
-       .inputs = {{values({3, 4}), values({6, 4})}}});
-}
-
-TEST_CASE("linear with gelu: only where nothing is recorded") {
-  const Tensor x = from_vector({-1, 0.5, 2, 1, -0.25, 0}, {2, 3}, {.dtype = DType::f64});
-  const Tensor weight = from_vector({1, -1, 0.5, 0.25, 2, -2}, {2, 3}, {.dtype = DType::f64});
-  const Array wanted(gelu(linear(x, weight)));
-  const Array got(linear(x, weight, {}, Activation::gelu));
-  for (size_t i = 0; i < got.values.size(); ++i) {
-    CHECK(got.values[i] == Approx(wanted.values[i]).margin(1e-12));
-  }
-  set_requires_grad(weight);
-  CHECK_THROWS_WITH(linear(x, weight, {}, Activation::gelu),
-                    "[linear] gelu cannot be fused while recording: wanted gelu(linear(…))");
-  const NoGrad no_grad;
-  CHECK_NOTHROW(linear(x, weight, {}, Activation::gelu));
 }
 
 TEST_CASE("matmul: larger sizes, odd and even, in every dtype") {

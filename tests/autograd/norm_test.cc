@@ -197,5 +197,28 @@ TEST_CASE("normalisations: wrong arguments") {
                     "wanted more than one");
 }
 
+TEST_CASE("rms_norm: values, gradients, layouts and dtypes") {
+  check_op({.name = "rms_norm",
+            .function = [](const Tensors& in) { return rms_norm(in[0], in[1], 1e-5); },
+            .reference =
+                [](const Arrays& in) {
+                  const int64_t width = in[0].dim(-1);
+                  Array y = in[0];
+                  for (size_t i = 0; i < y.values.size(); ++i) {
+                    const size_t row = i / static_cast<size_t>(width) * static_cast<size_t>(width);
+                    double squares = 0;
+                    for (size_t j = row; j < row + static_cast<size_t>(width); ++j) {
+                      squares += std::pow(in[0].values[j], 2);
+                    }
+                    y.values[i] = in[0].values[i] * in[1].values[i - row] /
+                                  std::sqrt(squares / static_cast<double>(width) + 1e-5);
+                  }
+                  return y;
+                },
+            .inputs = {{values({3, 6}), values({6})},
+                       {values({2, 2, 5}), values({5})},
+                       {values({7}), values({7})}}});
+}
+
 }  // namespace
 }  // namespace tenon

@@ -9,7 +9,7 @@
 #include "tenon/autograd/gradcheck.h"
 #include "tenon/autograd/meta.h"
 #include "tenon/autograd/ops/inplace.h"
-#include "tenon/autograd/ops/matmul.h"
+#include "tenon/autograd/ops/linear.h"
 #include "tenon/autograd/ops/pointwise.h"
 #include "tenon/autograd/ops/reduce.h"
 #include "tenon/core/factory.h"

@@ -8,6 +8,7 @@
 #include "tenon/autograd/ops/pointwise.h"
 #include "tenon/autograd/ops/softmax.h"
 #include "tenon/core/factory.h"
+#include "tenon/core/rank_context.h"
 #include "tenon/tests/support/device.h"
 #include "tenon/tests/support/op_case.h"
 
@@ -92,6 +93,8 @@ Array cross_entropy_reference(const Arrays& in, const CrossEntropyOptions& optio
                             (k == target ? 1 - options.label_smoothing : 0);
       total -= wanted * (logits[at] - norm[at]);
     }
+    at[axis] = 0;
+    total += options.z_loss * norm[at] * norm[at];
   });
   const double divisor = options.divisor > 0 ? options.divisor : rows;
   return Array(Shape{}, divisor > 0 ? total / divisor : 0);
@@ -100,16 +103,45 @@ Array cross_entropy_reference(const Arrays& in, const CrossEntropyOptions& optio
 TEST_CASE("cross_entropy: values, gradients, layouts and dtypes") {
   for (const CrossEntropyOptions& options :
        {CrossEntropyOptions{}, CrossEntropyOptions{.label_smoothing = 0.1},
-        CrossEntropyOptions{.divisor = 7}, CrossEntropyOptions{.ignore_index = 2},
+        CrossEntropyOptions{.divisor = 7}, CrossEntropyOptions{.z_loss = 0.3},
+        CrossEntropyOptions{.ignore_index = 2},
         CrossEntropyOptions{.ignore_index = 0, .label_smoothing = 0.25, .divisor = 3}}) {
     check_op({.name = str("cross_entropy, ignore ", options.ignore_index, ", smoothing ",
-                          options.label_smoothing, ", divisor ", options.divisor),
+                          options.label_smoothing, ", z loss ", options.z_loss, ", divisor ",
+                          options.divisor),
               .function = [&](const Tensors& in) { return cross_entropy(in[0], in[1], options); },
               .reference = [&](const Arrays& in) { return cross_entropy_reference(in, options); },
               .inputs = {{values({6, 5}, -3, 3), indices({6}, 5)},
                          {values({2, 3, 4}), indices({2, 3}, 4)},
                          {values({3}), indices({}, 3)},
                          {values({4, 1}), indices({4}, 1)}}});
+  }
+}
+
+TEST_CASE("cross_entropy: the gradient takes the logits' memory when nobody else holds it") {
+  const Tensor x = set_requires_grad(full({64, 32}, 0.5)), targets = zeros({64}, {DType::i64});
+  const MemoryCounters& memory = *rank_context().memory;
+  const int64_t bytes = 64 * 32 * 4;
+  const auto backward_peak = [&](const Tensor& loss, bool retain_graph) {
+    const int64_t before = memory.live();
+    rank_context().memory->reset_peak();
+    backward(loss, {.retain_graph = retain_graph});
+    return memory.peak() - before;
+  };
+  // Of x: the gradient's place is made by the first backward.
+  const auto fresh_loss = [&] { return cross_entropy(mul(x, x), targets); };
+  backward_peak(fresh_loss(), false);
+  const auto gradient = x.grad().to_vector();
+  const int64_t alone = backward_peak(fresh_loss(), false);
+  const Tensor kept = mul(x, x);
+  const int64_t held = backward_peak(cross_entropy(kept, targets), false);
+  CHECK(held - alone >= bytes);
+  CHECK(kept.to_vector() == Numbers(64 * 32, 0.25));
+  const Tensor loss = fresh_loss();
+  CHECK(backward_peak(loss, true) - alone >= bytes);
+  backward_peak(loss, false);
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    CHECK(x.grad().to_vector()[i] == Approx(5 * gradient[i]));
   }
 }
 
