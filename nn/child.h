@@ -110,6 +110,7 @@ class ChildList : public Module {
   }
   size_t size() const { return children_.size(); }
   Child<T>& operator[](size_t i) { return children_.at(i); }
+  const Child<T>& operator[](size_t i) const { return children_.at(i); }
   auto begin() { return children_.begin(); }
   auto end() { return children_.end(); }
 

@@ -16,10 +16,25 @@ Shape weight_shape(int64_t in, int64_t out) {
 Linear::Linear(int64_t in, int64_t out, Options options)
     : weight(this, "weight", new_weight(weight_shape(in, out))),
       bias(this, "bias", new_bias(weight, options.bias)),
-      options_(options) {}
+      options_(options) {
+  TENON_CHECK(
+      options.activation == Activation::none || options.input_activation == InputActivation::none,
+      "linear", "given both activation and input_activation, wanted at most one");
+}
 
 Tensor Linear::forward(const Tensor& x) {
+  if (options_.input_activation != InputActivation::none) {
+    return tenon::activated_linear(options_.input_activation, compute(x), compute(weight),
+                                   compute(bias));
+  }
   return tenon::linear(compute(x), compute(weight), compute(bias), options_.activation);
+}
+
+Tensor Linear::forward(const Tensor& x, const Tensor& residual) {
+  TENON_CHECK(options_.activation == Activation::none, "linear",
+              "an activation and a residual branch do not go together");
+  return tenon::activated_linear(options_.input_activation, compute(x), compute(weight),
+                                 compute(bias), compute(residual));
 }
 
 }  // namespace tenon::nn

@@ -135,12 +135,14 @@ void Module::set_compute_dtype(DType dtype) {
 }
 
 Tensor Module::compute(const Parameter& parameter) const {
-  if (!compute_dtype_ || !parameter.defined()) return parameter;
-  return parameter.compute_copy(*compute_dtype_);
+  const std::optional<DType> dtype = compute_dtype();
+  if (!dtype || !parameter.defined()) return parameter;
+  return parameter.compute_copy(*dtype);
 }
 
 Tensor Module::compute(const Tensor& x) const {
-  return compute_dtype_ && is_floating(x.dtype()) ? tenon::to(x, *compute_dtype_) : x;
+  const std::optional<DType> dtype = compute_dtype();
+  return dtype && is_floating(x.dtype()) ? tenon::to(x, *dtype) : x;
 }
 
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {

@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tenon/autograd/autocast.h"
 #include "tenon/autograd/hooks.h"
 #include "tenon/core/tensor.h"
 #include "tenon/nn/for_each_tensor.h"
@@ -73,8 +74,10 @@ class Module {
   // parameters, made once per change of the parameter, and cast their inputs. Parameters and their
   // gradients keep their own dtype.
   void set_compute_dtype(DType dtype);
-  // Absent: the dtype of the parameters.
-  std::optional<DType> compute_dtype() const { return compute_dtype_; }
+  // The one set, or else that of the thread's Autocast scope; absent: the dtype of the parameters.
+  std::optional<DType> compute_dtype() const {
+    return compute_dtype_ ? compute_dtype_ : autocast_dtype();
+  }
 
   // Run by Child::operator() and call_module() around forward, in the order of registration.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
@@ -90,7 +93,7 @@ class Module {
   bool has_forward_hooks() const { return !hooks_.empty(); }
 
  protected:
-  // `parameter` and `x` in the compute dtype; themselves when it is theirs or none is set.
+  // `parameter` and `x` in the compute dtype; themselves when it is theirs or there is none.
   Tensor compute(const Parameter& parameter) const;
   Tensor compute(const Tensor& x) const;
 

@@ -33,6 +33,18 @@ Tensor LayerNorm::forward(const Tensor& x) {
   return layer_norm(compute(x), compute(weight), compute(bias), eps_);
 }
 
+RmsNorm::RmsNorm(int64_t features, Options options)
+    : weight(this, "weight",
+             new_constant(checked_shape("rms_norm", "number of features", features), 1)),
+      features_(features),
+      eps_(options.eps) {}
+
+Tensor RmsNorm::forward(const Tensor& x) {
+  TENON_CHECK(x.ndim() >= 1 && x.dim(-1) == features_, "rms_norm",
+              "wrong last dimension: given shape ", x.shape(), ", wanted (…, ", features_, ")");
+  return rms_norm(compute(x), compute(weight), eps_);
+}
+
 BatchNorm::BatchNorm(int64_t channels, int min_dims, int max_dims, Options options)
     : weight(this, "weight",
              new_constant(checked_shape("batch_norm", "number of channels", channels), 1,

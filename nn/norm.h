@@ -27,6 +27,24 @@ class LayerNorm : public Module {
   double eps_;
 };
 
+struct RmsNormOptions {
+  double eps = 1e-6;
+};
+
+// x / rms(x) * weight over the last dimension, of size `features`.
+class RmsNorm : public Module {
+ public:
+  using Options = RmsNormOptions;
+  explicit RmsNorm(int64_t features, Options options = {});
+  Tensor forward(const Tensor& x);
+
+  Parameter weight;
+
+ private:
+  int64_t features_;
+  double eps_;
+};
+
 struct BatchNormLayerOptions {
   double eps = 1e-5;
   double momentum = 0.1;  // of the running statistics

@@ -1,76 +1,19 @@
 #include "tenon/nn/data/idx.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <limits>
 #include <vector>
 
 #include "tenon/core/factory.h"
+#include "tenon/nn/data/packed_file.h"
 
 namespace tenon {
 namespace {
 
 constexpr int kUnsignedByte = 0x08;
 
-// zlib reads plain files as they are and unpacks compressed ones.
-class IdxFile {
- public:
-  explicit IdxFile(const std::string& path) : path_(path) {
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) bad("no such file");
-    if (std::filesystem::is_directory(path, error)) bad("it is a directory, wanted a file");
-    file_ = gzopen(path.c_str(), "rb");
-    if (file_ == nullptr) bad("cannot open it: ", std::strerror(errno));
-    gzbuffer(file_, 1 << 18);
-  }
-  ~IdxFile() { gzclose(file_); }
-  IdxFile(const IdxFile&) = delete;
-  IdxFile& operator=(const IdxFile&) = delete;
-
-  template <class... Parts>
-  [[noreturn]] void bad(const Parts&... parts) const {
-    throw Error(str("[read_idx] ", path_, ": ", parts...), ErrorKind::bad_data);
-  }
-
-  // The bytes read: fewer than asked for only at the end of the file.
-  size_t read(void* to, size_t bytes) {
-    size_t done = 0;
-    while (done < bytes) {
-      const auto part = static_cast<unsigned>(std::min<size_t>(bytes - done, 1 << 20));
-      const int got = gzread(file_, static_cast<char*>(to) + done, part);
-      if (got < 0) bad("cannot unpack it after ", gztell(file_), " bytes: ", reason());
-      if (got == 0) break;
-      done += static_cast<size_t>(got);
-    }
-    return done;
-  }
-
-  // Reading beyond the last byte also makes zlib compare its checksum.
-  void check_end() {
-    char more = 0;
-    if (read(&more, 1) != 0) bad("more data than its sizes say: wanted the end of the file");
-    int code = Z_OK;
-    gzerror(file_, &code);
-    if (code != Z_OK) bad("the compressed data is cut short: ", reason());
-  }
-
- private:
-  std::string reason() const {
-    int code = Z_OK;
-    const char* const text = gzerror(file_, &code);
-    return code == Z_ERRNO ? std::strerror(errno) : text;
-  }
-
-  std::string path_;
-  gzFile file_ = nullptr;
-};
-
-Shape read_header(IdxFile& file, int dims) {
+Shape read_header(PackedFile& file, int dims) {
   std::array<unsigned char, 4> magic{};
   const size_t got = file.read(magic.data(), magic.size());
   if (got != magic.size()) file.bad("cut short: ", got, " bytes, wanted at least 4");
@@ -103,7 +46,7 @@ Shape read_header(IdxFile& file, int dims) {
 }  // namespace
 
 Tensor read_idx(const std::string& path, int dims) {
-  IdxFile file(path);
+  PackedFile file("read_idx", path);
   const Shape shape = read_header(file, dims);
   const auto wanted = static_cast<size_t>(shape.numel());
   // Grows with what is really there: sizes of a foreign file may be anything.

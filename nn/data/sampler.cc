@@ -5,23 +5,9 @@
 #include <utility>
 
 #include "tenon/core/check.h"
-#include "tenon/core/random.h"
+#include "tenon/nn/data/random_below.h"
 
 namespace tenon {
-namespace {
-
-// Keeps the numbers of orders apart from those of the ranks' generators, whose streams are small.
-constexpr uint64_t kOrderStreams = uint64_t{1} << 63;
-
-// A number in [0, bound); its bias of bound / 2^64 is far below what any run could see.
-uint64_t below(uint64_t bound, uint64_t seed, uint64_t stream, uint64_t index) {
-  const auto words = philox(seed, stream, index);
-  __extension__ using Wide = unsigned __int128;
-  const uint64_t bits = uint64_t{words[0]} << 32 | words[1];
-  return static_cast<uint64_t>((Wide{bits} * bound) >> 64);
-}
-
-}  // namespace
 
 DistributedSampler::DistributedSampler(int64_t size, SamplerOptions options)
     : size_(size), options_(options) {
@@ -54,7 +40,7 @@ void DistributedSampler::order_epoch(int64_t epoch) {
   if (!options_.shuffle) return;
   const uint64_t stream = kOrderStreams + static_cast<uint64_t>(epoch);
   for (size_t i = order_.size() - 1; i > 0; --i) {
-    std::swap(order_[i], order_[below(i + 1, options_.seed, stream, i)]);
+    std::swap(order_[i], order_[random_below(i + 1, options_.seed, stream, i)]);
   }
 }
 

@@ -325,3 +325,23 @@ TEST_CASE("gradients through compute copies are the parameter's own, in its dtyp
   CHECK(pair.forward(full({2}, 3)).dtype() == DType::f32);
   CHECK_THAT(error_of([&] { pair.set_compute_dtype(DType::i32); }), Contains("given i32"));
 }
+
+TEST_CASE("within an Autocast scope layers without a compute dtype of their own have the scope's") {
+  Pair pair(0.5);
+  pair.second->set_compute_dtype(DType::f16);
+  {
+    const Autocast scope(DType::bf16);
+    CHECK(pair.first->compute_dtype() == DType::bf16);
+    CHECK(pair.second->compute_dtype() == DType::f16);
+    {
+      const Autocast none(std::nullopt);
+      CHECK(!pair.first->compute_dtype());
+    }
+    const Tensor y = pair.first(full({2}, 3));
+    CHECK(y.dtype() == DType::bf16);
+    sum(to(y, DType::f32)).backward();
+    CHECK(pair.first->weight.grad().dtype() == DType::f32);
+  }
+  CHECK(!pair.first->compute_dtype());
+  CHECK_THAT(error_of([] { Autocast scope(DType::i64); }), Contains("[autocast] cannot compute"));
+}
