@@ -42,7 +42,7 @@ void add_flags(CommandLine& line, Flags& flags) {
 std::vector<OpEntry> chosen_ops(const Flags& flags) {
   std::vector<OpEntry> chosen;
   std::string names;
-  for (const auto& list : {compute_ops(), memory_ops()}) {
+  for (const auto& list : {compute_ops(), memory_ops(), gpt_ops()}) {
     for (const OpEntry& op : list) {
       if (!op.exists_for(dtype_from_name(flags.dtype))) continue;
       if (op.name.find(flags.filter) != std::string::npos) chosen.push_back(op);

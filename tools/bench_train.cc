@@ -40,7 +40,7 @@ struct Options {
 };
 
 void add_flags(CommandLine& line, Options& options) {
-  line.add_choice("--model", options.model, {"mlp", "cnn"}, "Model, with its batch and optimizer");
+  line.add_choice("--model", options.model, bench_models(), "Model, with its batch and optimizer");
   line.add_choice("--dtype", options.dtype, {"f32", "bf16"},
                   "Precision; bf16 computes in bf16 and keeps parameters in f32");
   line.add_choice("--device", options.device, {"cpu", "cuda"}, "Where to compute, PyTorch too");
@@ -91,7 +91,7 @@ class Bench {
   Bench(const World& world, const Options& options)
       : options_(options),
         group_(world.group()),
-        recipe_(bench_recipe(options.model)),
+        recipe_(bench_recipe(options.model, group_.size())),
         folder_(group_),
         tensors_(make_bench_tensors(recipe_, group_.rank(),
                                     folder_.file(str("tensors.", group_.rank())))) {

@@ -38,8 +38,13 @@ std::string to_text(const TrainingState& state) {
   for (const RankRandom& rank : state.random) {
     random.push_back({{"init", to_json(rank.init)}, {"dropout", to_json(rank.dropout)}});
   }
-  return json{{"step", state.step},         {"epoch", state.epoch}, {"samples", state.samples},
-              {"seed", state.seed},         {"model", state.model}, {"optimizer", state.optimizer},
+  return json{{"step", state.step},
+              {"epoch", state.epoch},
+              {"samples", state.samples},
+              {"seed", state.seed},
+              {"model", state.model},
+              {"optimizer", state.optimizer},
+              {"config", json::parse(state.config)},
               {"random", std::move(random)}}
              .dump(2) +
          "\n";
@@ -53,6 +58,7 @@ TrainingState to_state(const json& fields) {
   fields.at("seed").get_to(state.seed);
   fields.at("model").get_to(state.model);
   fields.at("optimizer").get_to(state.optimizer);
+  state.config = fields.value("config", json::object()).dump();
   for (const json& rank : fields.at("random")) {
     state.random.push_back({to_key(rank.at("init")), to_key(rank.at("dropout"))});
   }

@@ -21,6 +21,7 @@ struct TrainingState {
   uint64_t seed = 0;    // of the order of samples
   std::string model;
   std::string optimizer;
+  std::string config = "{}";       // a JSON object: what using the model needs besides
   std::vector<RankRandom> random;  // by rank
 };
 

@@ -58,5 +58,7 @@ OpRun computes(std::string shape, double flops, std::function<void()> run);
 // By how they are limited.
 std::vector<OpEntry> memory_ops();
 std::vector<OpEntry> compute_ops();
+// Those of a transformer's step, of both kinds.
+std::vector<OpEntry> gpt_ops();
 
 }  // namespace tenon::tools

@@ -137,8 +137,7 @@ struct Norm {
   }
   void layer_norm() { kernels::layer_norm(op_device(), x, &gamma, &beta, y, mean, rstd, 1e-5); }
   void layer_norm_backward() {
-    kernels::layer_norm_backward(op_device(), x, &gamma, mean, rstd, dy, &y, &dgamma, &dbeta,
-                                 false);
+    kernels::layer_norm_backward(op_device(), x, &gamma, mean, rstd, dy, &y, &dgamma, &dbeta, {});
   }
   void batch_norm() { kernels::batch_norm(op_device(), x, &gamma, &beta, y, mean, rstd, 1e-5); }
   void batch_norm_backward() {

@@ -57,6 +57,7 @@ struct StepRecord {
   int64_t step = 0;     // this step's number, from 1
   int64_t epoch = 0;    // from 1
   int64_t samples = 0;  // over all ranks
+  int64_t tokens = 0;   // in them, 0 where they are no texts
   double loss = 0;      // mean over them
   double accuracy = 0;
   double lr = 0;
@@ -66,6 +67,7 @@ struct StepRecord {
   Traffic traffic;     // of the gradients
 
   double samples_per_s() const { return static_cast<double>(samples) * 1e3 / clock.total_ms(); }
+  double tokens_per_s() const { return static_cast<double>(tokens) * 1e3 / clock.total_ms(); }
 };
 
 // The fields of a "step" line; memory is that of this rank as it is now.
@@ -75,7 +77,10 @@ Json to_json(const StepRecord& record, const MemoryCounters& memory);
 // means.
 class Progress {
  public:
-  Progress(int64_t steps, int64_t epochs) : steps_(steps), epochs_(epochs) {}
+  // `utilization_per_sample`: share of the ranks' peak that one sample a second needs; 0: not
+  // shown.
+  Progress(int64_t steps, int64_t epochs, double utilization_per_sample = 0)
+      : steps_(steps), epochs_(epochs), utilization_per_sample_(utilization_per_sample) {}
   void add(const StepRecord& record);
   bool empty() const { return count_ == 0; }
   // "step 120/2000 epoch 1/3 loss 0.412 …"; begins anew.
@@ -84,11 +89,13 @@ class Progress {
  private:
   int64_t steps_;
   int64_t epochs_;
+  double utilization_per_sample_;
   int64_t count_ = 0;
   StepRecord last_;
   double loss_ = 0;
   double correct_ = 0;
   int64_t samples_ = 0;
+  int64_t tokens_ = 0;
   double step_ms_ = 0;
   std::array<double, kPhaseCount> phase_ms_{};
 };

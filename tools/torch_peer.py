@@ -46,7 +46,69 @@ class Mlp(nn.Module):
         return self.fc3(F.relu(self.fc2(F.relu(self.fc1(x)))))
 
 
-MODELS = {"cnn": Cnn, "mlp": Mlp}
+class GptAttention(nn.Module):
+    def __init__(self, dim, heads, bias):
+        super().__init__()
+        self.heads = heads
+        self.c_attn = nn.Linear(dim, 3 * dim, bias=bias)
+        self.c_proj = nn.Linear(dim, dim, bias=bias)
+
+    def forward(self, x):
+        batch, length, dim = x.shape
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2)
+                   for part in self.c_attn(x).split(dim, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(y.transpose(1, 2).reshape(batch, length, dim))
+
+
+class GptMlp(nn.Module):
+    def __init__(self, dim, bias):
+        super().__init__()
+        self.c_fc = nn.Linear(dim, 4 * dim, bias=bias)
+        self.c_proj = nn.Linear(4 * dim, dim, bias=bias)
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x)))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, dim, heads, bias):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(dim, bias=bias)
+        self.attn = GptAttention(dim, heads, bias)
+        self.ln_2 = nn.LayerNorm(dim, bias=bias)
+        self.mlp = GptMlp(dim, bias)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Gpt(nn.Module):
+    def __init__(self, vocab, layers, heads, dim, context, bias):
+        super().__init__()
+        self.wte = nn.Embedding(vocab, dim)
+        self.wpe = nn.Embedding(context, dim)
+        self.h = nn.ModuleList(GptBlock(dim, heads, bias) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(dim, bias=bias)
+        self.lm_head = nn.Linear(dim, vocab, bias=False)
+        self.lm_head.weight = self.wte.weight
+
+    def forward(self, tokens):
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.wte(tokens) + self.wpe(positions)
+        for block in self.h:
+            x = block(x)
+        return self.lm_head(self.ln_f(x))
+
+
+MODELS = {
+    "cnn": Cnn,
+    "mlp": Mlp,
+    "nanogpt": lambda: Gpt(65, 4, 4, 128, 64, False),
+    "gpt": lambda: Gpt(65, 6, 6, 384, 256, False),
+    "gpt2": lambda: Gpt(50257, 12, 12, 768, 1024, True),
+}
 DTYPES = {"F32": torch.float32, "I64": torch.int64}
 
 
@@ -81,10 +143,12 @@ class Trainer:
         self.device = torch.device("cuda", args.rank) if args.device == "cuda" else torch.device("cpu")
         self.weights = {k[6:]: v for k, v in tensors.items() if k.startswith("model.")}
         self.batches = []
-        while f"images.{len(self.batches)}" in tensors:
+        while f"inputs.{len(self.batches)}" in tensors:
             i = len(self.batches)
-            images = tensors[f"images.{i}"].to(self.device).to(memory_format=self.layout())
-            self.batches.append((images, tensors[f"targets.{i}"].to(self.device)))
+            inputs = tensors[f"inputs.{i}"].to(self.device)
+            if inputs.dim() == 4:
+                inputs = inputs.to(memory_format=self.layout())
+            self.batches.append((inputs, tensors[f"targets.{i}"].to(self.device)))
         self.before = status_bytes("VmRSS")
         with open("/proc/self/clear_refs", "w") as file:
             file.write("5")
@@ -103,18 +167,21 @@ class Trainer:
                 parameter.copy_(self.weights[name])
         if self.args.optimizer == "sgd":
             self.optimizer = torch.optim.SGD(self.module.parameters(), lr=self.args.lr, fused=True)
+        elif self.args.optimizer == "adamw":
+            self.optimizer = torch.optim.AdamW(
+                self.module.parameters(), lr=self.args.lr, weight_decay=0.01, fused=True)
         else:  # Adadelta has no fused form
             self.optimizer = torch.optim.Adadelta(
                 self.module.parameters(), lr=self.args.lr, foreach=True)
         self.step = 0
 
     def one_step(self):
-        images, targets = self.batches[self.step % len(self.batches)]
+        inputs, targets = self.batches[self.step % len(self.batches)]
         self.step += 1
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.args.dtype == "bf16"):
-            logits = self.model(images)
-            loss = F.cross_entropy(logits, targets)
+            logits = self.model(inputs)
+            loss = F.cross_entropy(logits.flatten(0, -2), targets.flatten())
         loss.backward()
         self.optimizer.step()
         return loss
@@ -154,7 +221,7 @@ def main():
     parser.add_argument("--model", choices=MODELS)
     parser.add_argument("--dtype", choices=["f32", "bf16"])
     parser.add_argument("--device", choices=["cpu", "cuda"])
-    parser.add_argument("--optimizer", choices=["sgd", "adadelta"])
+    parser.add_argument("--optimizer", choices=["sgd", "adadelta", "adamw"])
     parser.add_argument("--lr", type=float)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--channels-last", type=int)

@@ -2,6 +2,7 @@
 //   mpirun -np 2 train_mnist --epochs 3
 #include <iostream>
 
+#include "tenon/tools/image_task.h"
 #include "tenon/tools/models.h"
 #include "tenon/tools/trainer.h"
 
@@ -20,16 +21,14 @@ std::unique_ptr<Trainable> make_model(const TrainingOptions& options,
   return make_trainable<Cnn>(parallelism, cnn);
 }
 
-ImageTask load(const std::string& folder) {
-  ImageTask task{load_idx_dataset(folder, Split::train), load_idx_dataset(folder, Split::test)};
-  for (const ImageDataset* part : {&task.train, &task.test}) {
-    if (part->height() != 28 || part->width() != 28 || part->classes() > 10) {
-      throw Error(str("[dataset] ", folder, ": wrong images: ", part->height(), "x", part->width(),
-                      " pixels, ", part->classes(), " classes, wanted 28x28 and at most 10"),
-                  ErrorKind::bad_data);
-    }
+ImageDataset load(const std::string& folder, Split split) {
+  ImageDataset images = load_idx_dataset(folder, split);
+  if (images.height() != 28 || images.width() != 28 || images.classes() > 10) {
+    throw Error(str("[dataset] ", folder, ": wrong images: ", images.height(), "x", images.width(),
+                    " pixels, ", images.classes(), " classes, wanted 28x28 and at most 10"),
+                ErrorKind::bad_data);
   }
-  return task;
+  return images;
 }
 
 int run(World& world, int argc, char** argv) {
@@ -44,7 +43,8 @@ int run(World& world, int argc, char** argv) {
   const bool leader = world.rank() == 0;
   if (const auto status = line.parse(argc, argv, leader)) return *status;
   resolve(options, world);
-  const ImageTask task = load(options.data);
+  ImageTask task(load(options.data, Split::train), load(options.data, Split::test),
+                 options.dtype == "f64" ? DType::f64 : DType::f32);
   Trainer trainer(world, options, task,
                   [&](const Parallelism& parallelism) { return make_model(options, parallelism); });
   trainer.run();

@@ -1,6 +1,7 @@
 #include "tenon/tools/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -11,7 +12,9 @@
 #include "tenon/core/rank_context.h"
 #include "tenon/core/runtime.h"
 #include "tenon/optim/clip.h"
+#include "tenon/tools/machine_ceilings.h"
 #include "tenon/tools/rank_random.h"
+#include "tenon/tools/stop_signal.h"
 
 namespace tenon::tools {
 namespace {
@@ -20,28 +23,35 @@ RunLog open_log(const TrainingOptions& options, bool leader) {
   return RunLog(leader ? options.log : "", !options.resume.empty());
 }
 
-ImageFormat format_of(const TrainingOptions& options, const ImageDataset& train) {
-  return train.measured_format(options.dtype == "f64" ? DType::f64 : DType::f32);
+// Gives the task its share of the samples, before anything else asks it.
+TrainingTask& started(TrainingTask& task, const TrainingOptions& options, const World& world) {
+  task.start({.batch = options.batch * options.accumulate,
+              .rank = world.rank(),
+              .ranks = world.size(),
+              .seed = options.seed});
+  return task;
+}
+
+// Share of the ranks' peak performance that one sample a second needs. The peak is that of
+// multiply-adds in the type that is computed in, measured now.
+double utilization_per_sample(const TrainingTask& task, const TrainingOptions& options, int ranks) {
+  if (task.flops_per_sample() == 0 || options.quiet) return 0;
+  const MachineCeilings ceilings =
+      measure_ceilings(dtype_from_name(options.dtype), int64_t{1} << 20, 0.05);
+  return task.flops_per_sample() / (ceilings.gflop * 1e9 * ranks);
 }
 
 }  // namespace
 
-Trainer::Trainer(const World& world, const TrainingOptions& options, const ImageTask& task,
+Trainer::Trainer(const World& world, const TrainingOptions& options, TrainingTask& task,
                  const ModelFactory& make_model)
     : options_(options),
-      task_(task),
+      task_(started(task, options, world)),
       group_(world.group()),
       device_(world.device()),
-      format_(format_of(options, task.train)),
-      sampler_(task.train.size(), {.batch = options.batch * options.accumulate,
-                                   .rank = world.rank(),
-                                   .ranks = world.size(),
-                                   .seed = options.seed}),
-      last_step_(last_step(options, sampler_.steps_per_epoch())),
-      schedule_(make_schedule(options, sampler_.steps_per_epoch())),
-      log_(open_log(options, world.rank() == 0)),
-      progress_(last_step_,
-                (last_step_ + sampler_.steps_per_epoch() - 1) / sampler_.steps_per_epoch()) {
+      last_step_(last_step(options, task_.steps_per_epoch())),
+      schedule_(make_schedule(options, task_.steps_per_epoch())),
+      log_(open_log(options, world.rank() == 0)) {
   set_default_device(device_);
   seed(options.seed);
   Parallelism parallelism{group_, {}};
@@ -68,6 +78,11 @@ void Trainer::resume() {
   differs("--model", options_.model, state.model);
   differs("--optimizer", options_.optimizer, state.optimizer);
   differs("--seed", options_.seed, state.seed);
+  // Not Json: here the order of keys does not count.
+  const nlohmann::json config = task_.config(), saved = nlohmann::json::parse(state.config);
+  for (const auto& [name, value] : config.items()) {
+    differs(name.c_str(), value.dump(), saved.value(name, nlohmann::json()).dump());
+  }
   load_weights(checkpoint, model_->module(), *optimizer_);
   const int64_t global = options_.batch * options_.accumulate * group_.size();
   if (state.samples % global != 0) {
@@ -76,7 +91,7 @@ void Trainer::resume() {
                     ": choose --batch and --accumulate so that it is"),
                 ErrorKind::usage);
   }
-  sampler_.set_position({state.epoch, state.samples / global});
+  task_.set_position({state.epoch, state.samples / global});
   step_ = state.step;
   restore_random(state.random);
   say(str("resumed from ", checkpoint, " after step ", step_));
@@ -87,11 +102,14 @@ void Trainer::resume() {
 }
 
 void Trainer::introduce() {
+  const int64_t steps = task_.steps_per_epoch();
+  progress_ = Progress(last_step_, (last_step_ + steps - 1) / steps,
+                       utilization_per_sample(task_, options_, group_.size()));
   const int64_t parameters = model_->module().parameter_count();
   say(str(options_.model, ": ", parameters, " parameters, ", options_.dtype, ", ", group_.size(),
           group_.size() == 1 ? " rank x " : " ranks x ", options_.threads,
-          options_.threads == 1 ? " thread" : " threads", ", ", task_.train.size(),
-          " training images, ", sampler_.steps_per_epoch(), " steps an epoch"));
+          options_.threads == 1 ? " thread" : " threads", ", ", task_.description(), ", ",
+          task_.steps_per_epoch(), " steps an epoch"));
   if (device_ != kCpu) say(runtime(device_.type).describe(device_.index));
   if (const std::string note = group_.note(); !note.empty()) say(note);
   log_.write("start", {{"config", to_json(options_)},
@@ -106,26 +124,32 @@ void Trainer::introduce() {
 
 void Trainer::run() {
   const int64_t begin = now_ns(), first = step_;
+  catch_stop_signal();
   while (!done()) {
-    const bool epoch_ends = sampler_.position().step + 1 == sampler_.steps_per_epoch();
+    const bool epoch_ends = task_.position().step + 1 == task_.steps_per_epoch();
     train_step();
     evaluate_if_due(epoch_ends);
     save_if_due();
   }
   report_pending();
   print_progress();
-  if (!evaluation_) evaluate();
+  if (stopped_) {
+    say(str("stopped by SIGTERM after step ", step_,
+            options_.save.empty() ? "; nothing is saved without --save" : ", which is saved"));
+  } else if (!evaluation_) {
+    evaluate();
+  }
   const double seconds = static_cast<double>(now_ns() - begin) / 1e9;
   log_.write("end", {{"steps", step_},
                      {"seconds", seconds},
-                     {"reason", last_step_ == options_.max_steps ? "max_steps" : "epochs"}});
+                     {"reason", stopped_                           ? "sigterm"
+                                : last_step_ == options_.max_steps ? "max_steps"
+                                                                   : "epochs"}});
   if (!leader()) return;
   if (!options_.quiet) {
     std::printf("%lld steps in %.1f s\n", static_cast<long long>(step_ - first), seconds);
   }
-  std::printf("test accuracy %.4f (%lld/%lld)\n", evaluation_->accuracy(),
-              static_cast<long long>(evaluation_->correct),
-              static_cast<long long>(evaluation_->total));
+  if (evaluation_) std::printf("%s\n", task_.result(*evaluation_).c_str());
   std::fflush(stdout);
 }
 
@@ -136,9 +160,10 @@ void Trainer::train_step() {
   fail_if_asked();
   evaluation_.reset();
   const Traffic before = rank_context().traffic.of("ddp");
-  const SamplerStep sample = sampler_.next();
+  const TaskStep sample = task_.next();
   record.epoch = sample.position.epoch + 1;
   record.samples = sample.global;
+  if (task_.is_text()) record.tokens = sample.global * task_.targets_per_sample();
   record.lr = schedule_.lr_at(step_);
   double totals[2] = {0, 0};  // loss, correct
   optimizer_->zero_grad();
@@ -150,7 +175,7 @@ void Trainer::train_step() {
   update(record);
   report_pending();
   const Tensor sums =
-      from_vector({totals[0] / group_.size(), totals[1]}, {2},
+      from_vector({totals[0] / group_.size(), totals[1], stop_requested() ? 1.0 : 0.0}, {3},
                   {.dtype = DType::f64, .device = kCpu, .category = Category::other});
   Work work = group_.all_reduce(sums, ReduceOp::sum, {.tag = "log"});
   record.clock.lap(Phase::optimizer);
@@ -164,23 +189,24 @@ void Trainer::fail_if_asked() const {
   fail("fail", "failed on purpose, as --fail-rank and --fail-step asked");
 }
 
-void Trainer::accumulate_gradients(const SamplerStep& sample, PhaseClock& clock, double* totals) {
+void Trainer::accumulate_gradients(const TaskStep& sample, PhaseClock& clock, double* totals) {
   // The sum over all samples of the step, of every rank and pass, divided by their number; DDP
   // takes the mean over the ranks, hence the factor.
-  const double divisor = static_cast<double>(sample.global) / group_.size();
+  const double divisor =
+      static_cast<double>(sample.global * task_.targets_per_sample()) / group_.size();
   // A rank without samples still takes part in the collectives.
-  const int64_t passes =
-      std::max<int64_t>(1, (sample.local() + options_.batch - 1) / options_.batch);
+  const int64_t passes = std::max<int64_t>(1, (sample.local + options_.batch - 1) / options_.batch);
   for (int64_t pass = 0; pass < passes; ++pass) {
-    const auto begin = sample.samples.begin() + sample.local() * pass / passes;
-    const auto end = sample.samples.begin() + sample.local() * (pass + 1) / passes;
-    const ImageBatch batch = task_.train.batch({begin, end}, format_);
+    const TaskBatch batch =
+        sample.batch(sample.local * pass / passes, sample.local * (pass + 1) / passes);
     clock.lap(Phase::data);
     const Tensor targets = to(batch.targets, device_);
-    const Tensor logits = model_->forward(to(batch.images, device_));
+    const Tensor logits = model_->forward(to(batch.inputs, device_));
     const Tensor loss = cross_entropy(logits, targets, {.divisor = divisor});
     totals[0] += loss.item<double>();
-    totals[1] += static_cast<double>(count_correct(logits, batch.targets));
+    if (!task_.is_text()) {
+      totals[1] += static_cast<double>(count_correct(logits, batch.targets));
+    }
     clock.lap(Phase::forward);
     const std::optional<NoSync> alone = pass + 1 < passes ? model_->no_sync() : std::nullopt;
     loss.backward();
@@ -208,9 +234,12 @@ void Trainer::report_pending() {
   pending.work.wait();
   const double* const sums = pending.totals.data<double>();
   pending.record.loss = sums[0];
+  stopped_ = stopped_ || sums[2] > 0;
   pending.record.accuracy = sums[1] / static_cast<double>(pending.record.samples);
   if (!leader()) return;
   pending.record.clock.wait();
+  TENON_CHECK(std::isfinite(sums[0]), "train", "the loss of step ", pending.record.step, " is ",
+              sums[0], ": wanted a finite one (a smaller --lr, --clip or --warmup may help)");
   pending.record.comm_ms = static_cast<double>(pending.stats.comm_ns()) / 1e6;
   log_.write("step", to_json(pending.record, *rank_context().memory));
   progress_.add(pending.record);
@@ -230,13 +259,19 @@ void Trainer::evaluate_if_due(bool epoch_ended) {
 }
 
 void Trainer::evaluate() {
-  evaluation_ = tools::evaluate(*model_, task_.test, format_, group_, options_.batch);
+  evaluation_ = task_.evaluate(*model_, group_, options_.batch);
   char text[128];
-  std::snprintf(text, sizeof text, "eval step %lld: test loss %.4f accuracy %.4f",
-                static_cast<long long>(step_), evaluation_->loss, evaluation_->accuracy());
-  say(text);
-  log_.write("eval",
-             {{"step", step_}, {"loss", evaluation_->loss}, {"accuracy", evaluation_->accuracy()}});
+  std::snprintf(text, sizeof text, "eval step %lld: %s loss %.4f", static_cast<long long>(step_),
+                task_.is_text() ? "validation" : "test", evaluation_->loss);
+  Json fields{{"step", step_}, {"loss", evaluation_->loss}};
+  std::string line = text;
+  if (!task_.is_text()) {
+    std::snprintf(text, sizeof text, " accuracy %.4f", evaluation_->accuracy());
+    line += text;
+    fields["accuracy"] = evaluation_->accuracy();
+  }
+  say(line);
+  log_.write("eval", fields);
 }
 
 void Trainer::save_if_due() {
@@ -255,13 +290,14 @@ void Trainer::save_if_due() {
 }
 
 TrainingState Trainer::training_state() {
-  const SamplerPosition position = sampler_.position();
+  const SamplerPosition position = task_.position();
   return {.step = step_,
           .epoch = position.epoch,
           .samples = position.step * options_.batch * options_.accumulate * group_.size(),
           .seed = options_.seed,
           .model = options_.model,
           .optimizer = options_.optimizer,
+          .config = task_.config().dump(),
           .random = gather_random(group_)};
 }
 

@@ -1,5 +1,5 @@
-// The training loop of a classifier of images: steps over the global batch, evaluation, log,
-// progress and checkpoints, the same with any number of ranks.
+// The training loop: steps over the global batch, evaluation, log, progress and checkpoints, the
+// same with any number of ranks and for any task.
 #pragma once
 
 #include <functional>
@@ -8,29 +8,23 @@
 #include <string>
 
 #include "tenon/distributed/comm/world.h"
-#include "tenon/nn/data/image_dataset.h"
-#include "tenon/nn/data/sampler.h"
 #include "tenon/tools/checkpoint_dir.h"
-#include "tenon/tools/evaluation.h"
 #include "tenon/tools/step_record.h"
 #include "tenon/tools/trainable.h"
 #include "tenon/tools/training_options.h"
+#include "tenon/tools/training_task.h"
 
 namespace tenon::tools {
 
 using ModelFactory = std::function<std::unique_ptr<Trainable>(const Parallelism&)>;
 
-struct ImageTask {
-  ImageDataset train;
-  ImageDataset test;
-};
-
 class Trainer {
  public:
   // Goes on from options.resume if that is given. `options` are resolved.
-  Trainer(const World& world, const TrainingOptions& options, const ImageTask& task,
+  Trainer(const World& world, const TrainingOptions& options, TrainingTask& task,
           const ModelFactory& make_model);
-  // Trains to the end. Rank 0 prints; the last line is the test accuracy.
+  Module& model() { return model_->module(); }
+  // Trains to the end. Rank 0 prints; the last line is the task's result.
   void run();
 
  private:
@@ -38,17 +32,17 @@ class Trainer {
   struct Pending {
     StepRecord record;
     DdpStats stats;
-    Tensor totals;  // loss, correct: summed over the ranks once `work` is done
+    Tensor totals;  // loss, correct, ranks asked to stop: sums over the ranks once `work` is done
     Work work;
   };
 
   void resume();
   void introduce();
-  bool done() const { return step_ >= last_step_; }
+  bool done() const { return step_ >= last_step_ || stopped_; }
   void train_step();
   void fail_if_asked() const;
   // Forward and backward over this rank's samples of the step; adds to loss and correct.
-  void accumulate_gradients(const SamplerStep& sample, PhaseClock& clock, double* totals);
+  void accumulate_gradients(const TaskStep& sample, PhaseClock& clock, double* totals);
   void update(StepRecord& record);
   void report_pending();
   void print_progress();
@@ -61,18 +55,17 @@ class Trainer {
   void say(const std::string& text) const;
 
   const TrainingOptions options_;
-  const ImageTask& task_;
+  TrainingTask& task_;
   ProcessGroup group_;
   const Device device_;
   std::unique_ptr<Trainable> model_;
   std::unique_ptr<Optimizer> optimizer_;
-  ImageFormat format_;
-  DistributedSampler sampler_;
   const int64_t last_step_;
   Schedule schedule_;
   RunLog log_;
-  Progress progress_;
-  int64_t step_ = 0;  // steps done
+  Progress progress_{0, 0};
+  int64_t step_ = 0;      // steps done
+  bool stopped_ = false;  // a rank was asked to; all ranks learn it after the same step
   std::optional<Pending> pending_;
   std::optional<Evaluation> evaluation_;  // of the current weights
 };

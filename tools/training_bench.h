@@ -14,17 +14,19 @@ namespace tenon::tools {
 // What a model is trained with.
 struct BenchRecipe {
   std::string model;
-  int64_t batch;  // per rank
+  int64_t batch;   // samples per rank
+  int64_t tokens;  // of a sample; 0: it is an image
   std::string optimizer;
   double lr;
 };
-// Of "mlp" or "cnn".
-BenchRecipe bench_recipe(const std::string& model);
+// Of one of bench_models(), for so many ranks.
+BenchRecipe bench_recipe(const std::string& model, int ranks);
+const std::vector<std::string>& bench_models();
 
 // Initial weights, the same on every rank, and this rank's batches.
 struct BenchTensors {
   std::vector<NamedTensor> weights;
-  std::vector<Tensor> images;
+  std::vector<Tensor> inputs;  // images (N, 1, 28, 28) or tokens (B, T)
   std::vector<Tensor> targets;
 
   void move_batches(Device device);

@@ -17,10 +17,10 @@ double default_lr(const std::string& optimizer) {
 }
 
 void add_model_flags(CommandLine& line, TrainingOptions& options,
-                     const std::vector<std::string>& models) {
+                     const std::vector<std::string>& models, const std::string& model_flag) {
   line.heading("Model and data");
-  line.add("--data", options.data, "Folder of the data set");
-  line.add_choice("--model", options.model, models, "Model to train");
+  line.add("--data", options.data, "The data set: its folder or file");
+  line.add_choice(model_flag, options.model, models, "Model to train");
   line.add("--dropout", options.dropout,
            "Probability of all dropout layers; default: the model's own")
       .between(0.0, 0.999);
@@ -102,24 +102,39 @@ auto from_flags(Make make) {
   }
 }
 
+// All parameters, or apart those that do not decay.
+std::vector<ParamGroup> groups_of(const TrainingOptions& options,
+                                  const std::vector<NamedTensor>& parameters) {
+  if (!options.decay_matrices) return one_group(parameters);
+  std::vector<ParamGroup> groups(2);
+  groups[1].weight_decay = 0;
+  for (const NamedTensor& parameter : parameters) {
+    groups[parameter.tensor.ndim() >= 2 ? 0 : 1].parameters.push_back(parameter);
+  }
+  if (groups[1].parameters.empty()) groups.pop_back();
+  return groups;
+}
+
 std::unique_ptr<Optimizer> construct_optimizer(const TrainingOptions& options,
-                                               const std::vector<NamedTensor>& parameters) {
+                                               std::vector<ParamGroup> groups) {
   const double lr = *options.lr, decay = options.weight_decay;
   if (options.optimizer == "sgd") {
     return std::make_unique<Sgd>(
-        parameters, SgdOptions{.lr = lr, .momentum = options.momentum, .weight_decay = decay});
+        std::move(groups),
+        SgdOptions{.lr = lr, .momentum = options.momentum, .weight_decay = decay});
   }
   if (options.optimizer == "adadelta") {
-    return std::make_unique<Adadelta>(parameters, AdadeltaOptions{.lr = lr, .weight_decay = decay});
+    return std::make_unique<Adadelta>(std::move(groups),
+                                      AdadeltaOptions{.lr = lr, .weight_decay = decay});
   }
   if (options.optimizer == "adam") {
     return std::make_unique<Adam>(
-        parameters,
+        std::move(groups),
         AdamOptions{
             .lr = lr, .beta1 = options.beta1, .beta2 = options.beta2, .weight_decay = decay});
   }
   return std::make_unique<AdamW>(
-      parameters,
+      std::move(groups),
       AdamWOptions{
           .lr = lr, .beta1 = options.beta1, .beta2 = options.beta2, .weight_decay = decay});
 }
@@ -127,8 +142,8 @@ std::unique_ptr<Optimizer> construct_optimizer(const TrainingOptions& options,
 }  // namespace
 
 void add_training_flags(CommandLine& line, TrainingOptions& options,
-                        const std::vector<std::string>& models) {
-  add_model_flags(line, options, models);
+                        const std::vector<std::string>& models, const std::string& model_flag) {
+  add_model_flags(line, options, models, model_flag);
   add_loop_flags(line, options);
   add_optimizer_flags(line, options);
   add_output_flags(line, options);
@@ -188,7 +203,7 @@ Json to_json(const TrainingOptions& options) {
 
 std::unique_ptr<Optimizer> make_optimizer(const TrainingOptions& options,
                                           const std::vector<NamedTensor>& parameters) {
-  return from_flags([&] { return construct_optimizer(options, parameters); });
+  return from_flags([&] { return construct_optimizer(options, groups_of(options, parameters)); });
 }
 
 Schedule make_schedule(const TrainingOptions& options, int64_t steps_per_epoch) {

@@ -36,6 +36,7 @@ struct TrainingOptions {
   std::optional<double> lr;
   double momentum = 0.9;
   double weight_decay = 0;
+  bool decay_matrices = false;  // weight decay for parameters of two dimensions or more alone
   double beta1 = 0.9;
   double beta2 = 0.999;
   double clip = 0;
@@ -60,7 +61,8 @@ struct TrainingOptions {
 
 // Adds the flags; what `options` holds becomes the defaults.
 void add_training_flags(CommandLine& line, TrainingOptions& options,
-                        const std::vector<std::string>& models);
+                        const std::vector<std::string>& models,
+                        const std::string& model_flag = "--model");
 
 // Fills in what depends on other flags and on the world; a combination that makes no sense is a
 // usage Error. Sets this rank's threads.
