@@ -1,17 +1,20 @@
 #include "tenon/nn/hugging_face.h"
 
+#include <cstring>
 #include <map>
 #include <set>
 
 #include "tenon/autograd/grad_mode.h"
 #include "tenon/autograd/ops/inplace.h"
 #include "tenon/autograd/ops/shape.h"
+#include "tenon/core/factory.h"
 
 namespace tenon::nn {
 namespace {
 
-// A parameter of ours and where it is there: rows [first, first + rows) of tensors one after
-// another, possibly transposed.
+constexpr const char* kHead = "lm_head.weight";
+
+// A tensor of theirs and where it is here: a whole parameter, possibly transposed, or rows of one.
 struct Piece {
   std::string name;  // theirs, without the outermost prefix
   Tensor part;       // a view of our parameter in their shape
@@ -90,9 +93,7 @@ std::vector<NamedTensor> exported(const Model& model, const std::string& prefix)
   for (const Piece& piece : pieces_of(model)) {
     state.push_back({prefix + piece.name, contiguous(piece.part)});
   }
-  if (!model.options().tied_head) {
-    state.push_back({"lm_head.weight", model.lm_head->weight.detach()});
-  }
+  if (!model.options().tied_head) state.push_back({kHead, model.lm_head->weight.detach()});
   return state;
 }
 
@@ -102,39 +103,72 @@ bool is_no_weight(const std::string& name) {
          name.ends_with("rotary_emb.inv_freq");
 }
 
+// Our tensors by their names there, an untied head included.
+template <class Model>
+std::vector<Piece> targets_of(const Model& model) {
+  std::vector<Piece> pieces = pieces_of(model);
+  if (!model.options().tied_head) pieces.push_back({kHead, model.lm_head->weight.detach()});
+  return pieces;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
+  const Tensor x = copied_to(contiguous(a), kCpu), y = copied_to(contiguous(b), kCpu);
+  return std::memcmp(x.raw_data(), y.raw_data(), x.nbytes()) == 0;
+}
+
+std::string problems_of(const std::map<std::string, Tensor>& given,
+                        const std::vector<Piece>& pieces) {
+  std::string problems;
+  std::set<std::string> known;
+  for (const auto& [name, part] : pieces) {
+    known.insert(name);
+    const auto found = given.find(name);
+    if (found == given.end()) {
+      problems += str("\n  missing: ", name, ", wanted ", part.shape());
+      continue;
+    }
+    const Tensor& tensor = found->second;
+    if (tensor.shape() != part.shape() || !is_floating(tensor.dtype())) {
+      problems += str("\n  mismatched: ", name, ", given ", tensor.dtype(), " ", tensor.shape(),
+                      ", wanted floating numbers ", part.shape());
+    }
+  }
+  for (const auto& [name, tensor] : given) {
+    if (!known.contains(name)) {
+      problems += str("\n  unexpected: ", name, ", ", tensor.dtype(), " ", tensor.shape());
+    }
+  }
+  return problems;
+}
+
 template <class Model>
 void import(Model& model, const std::vector<NamedTensor>& state, const std::string& prefix) {
   const NoGrad no_grad;
+  std::string problems;
   std::map<std::string, Tensor> given;
   for (const auto& [name, tensor] : state) {
     if (is_no_weight(name)) continue;
-    given.emplace(name.starts_with(prefix) ? name.substr(prefix.size()) : name, tensor);
+    const std::string bare = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    if (!given.emplace(bare, tensor).second) problems += "\n  given twice: " + bare;
   }
-  std::vector<Piece> pieces = pieces_of(model);
-  if (!model.options().tied_head) {
-    pieces.push_back({"lm_head.weight", model.lm_head->weight.detach()});
-  } else {
-    given.erase("lm_head.weight");  // the embedding's, once more
-  }
-  std::string problems;
-  for (const Piece& piece : pieces) {
-    const auto found = given.find(piece.name);
-    if (found == given.end()) {
-      problems += "\n  missing " + piece.name;
-    } else if (found->second.shape() != piece.part.shape()) {
-      problems += str("\n  ", piece.name, ": given ", found->second.shape(), ", wanted ",
-                      piece.part.shape());
+  const std::vector<Piece> pieces = targets_of(model);
+  if (model.options().tied_head) {  // files may hold the embedding once more
+    const auto head = given.find(kHead), table = given.find(pieces[0].name);
+    if (head != given.end() && table != given.end() && !same_bits(head->second, table->second)) {
+      problems += str("\n  mismatched: ", kHead, ", wanted the same as ", table->first);
     }
+    if (head != given.end()) given.erase(head);
   }
-  std::set<std::string> known;
-  for (const Piece& piece : pieces) known.insert(piece.name);
-  for (const auto& [name, tensor] : given) {
-    if (!known.contains(name)) problems += "\n  unexpected " + name;
-  }
+  problems += problems_of(given, pieces);
   if (!problems.empty()) {
     throw Error("[hugging_face] the weights do not fit the model:" + problems, ErrorKind::bad_data);
   }
-  for (const Piece& piece : pieces) copy_(piece.part, given.at(piece.name));
+  for (const Piece& piece : pieces) {
+    const Tensor& tensor = given.at(piece.name);
+    const bool here = tensor.device() == piece.part.device();
+    copy_(piece.part, here ? tensor : copied_to(tensor, piece.part.device()));
+  }
 }
 
 }  // namespace

@@ -14,9 +14,10 @@ namespace tenon::nn {
 std::vector<NamedTensor> to_hugging_face(const Gpt& model);
 std::vector<NamedTensor> to_hugging_face(const Llama& model);
 
-// Copies such a state into the model; the outermost prefix ("transformer.", "model.") may be
-// missing. Wrong or missing tensors are one bad_data Error that lists them all, and nothing is
-// changed.
+// Copies such a state of any floating dtype and device into the model; the outermost prefix
+// ("transformer.", "model.") may be missing. Tensors that are missing, unexpected, of another shape
+// or no floating numbers, and a head that is not the embedding where the model ties them, are one
+// bad_data Error that lists them all, and nothing is changed.
 void from_hugging_face(Gpt& model, const std::vector<NamedTensor>& state);
 void from_hugging_face(Llama& model, const std::vector<NamedTensor>& state);
 
