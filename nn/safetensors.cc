@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "tenon/core/factory.h"
@@ -16,7 +17,8 @@
 namespace tenon {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  // writes names in our order; finding one takes a walk
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
@@ -43,9 +45,9 @@ const char* file_dtype(DType dtype) {
   fail("save_safetensors", "no file dtype for ", dtype);
 }
 
-Json header_of(const std::vector<NamedTensor>& tensors,
-               const std::map<std::string, std::string>& metadata) {
-  Json header = Json::object();
+OrderedJson header_of(const std::vector<NamedTensor>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  OrderedJson header = OrderedJson::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
@@ -74,11 +76,52 @@ void write_tensor(AtomicFile& file, const Tensor& tensor) {
 
 // ---- reading
 
+// What an error shows of a value: dump() recurses as deeply as a foreign file likes to nest.
+std::string shown(const Json& value) {
+  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
+  const std::string text = value.dump();
+  return text.size() > 40 ? text.substr(0, 40) + "…" : text;
+}
+
+// Finds a name that an object has twice, of which Json::parse keeps the last: the format forbids
+// it. (With a callback Json::parse takes quadratic time.)
+struct NameWatch : nlohmann::json_sax<Json> {
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+  bool start_object(size_t) override {
+    names.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    names.pop_back();
+    return true;
+  }
+  bool key(string_t& name) override {
+    if (!names.back().insert(name).second) twice = name;
+    return true;
+  }
+
+  std::vector<std::set<std::string>> names;  // of the objects that are open
+  std::optional<std::string> twice;
+};
+
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
     std::error_code error;
-    if (std::filesystem::is_directory(path, error)) bad("it is a directory, wanted a file");
+    const std::filesystem::file_status status = std::filesystem::status(path, error);
+    if (std::filesystem::is_directory(status)) bad("it is a directory, wanted a file");
+    if (std::filesystem::is_other(status)) bad("it is not a regular file");
     file_.open(path, std::ios::binary);
     if (!file_) bad("cannot open it: ", std::strerror(errno));
     size_ = std::filesystem::file_size(path, error);
@@ -132,27 +175,17 @@ class Reader {
     return parse(text);
   }
 
-  // The parser keeps the last of two equal names; the format forbids them.
   Json parse(const std::string& text) const {
-    std::vector<std::set<std::string>> names;
-    std::string twice;
-    const Json::parser_callback_t watch = [&](int, Json::parse_event_t event, Json& parsed) {
-      if (event == Json::parse_event_t::object_start) names.emplace_back();
-      if (event == Json::parse_event_t::object_end) names.pop_back();
-      if (event == Json::parse_event_t::key) {
-        const auto name = parsed.get<std::string>();
-        if (!names.back().insert(name).second) twice = name;
-      }
-      return true;
-    };
     Json header;
     try {
-      header = Json::parse(text, watch);
+      header = Json::parse(text);
     } catch (const Json::exception& error) {
       bad("not a safetensors file: the header is not JSON: ", error.what());
     }
     if (!header.is_object()) bad("the header is not a JSON object");
-    if (!twice.empty()) bad("the header has the name ", twice, " twice");
+    NameWatch watch;
+    Json::sax_parse(text, &watch);
+    if (watch.twice) bad("the header has the name ", *watch.twice, " twice");
     return header;
   }
 
@@ -199,7 +232,7 @@ class Reader {
     for (const auto& [text, dtype] : kDTypes) {
       if (value == text) return dtype;
     }
-    bad("tensor ", name, ": unknown dtype: given ", value.dump(),
+    bad("tensor ", name, ": unknown dtype: given ", shown(value),
         ", wanted F32, F64, F16, BF16, I64, I32, U8 or BOOL");
   }
 
@@ -208,23 +241,25 @@ class Reader {
     if (!value.is_array()) bad("tensor ", name, ": ", key, " is not a list");
     for (const Json& number : value) {
       if (!number.is_number_unsigned()) {
-        bad("tensor ", name, ": ", key, " holds ", number.dump(), ", wanted whole numbers");
+        bad("tensor ", name, ": ", key, " holds ", shown(number), ", wanted whole numbers");
       }
       result.push_back(number.get<uint64_t>());
     }
     return result;
   }
 
-  // The product of the sizes, which a foreign file may let overflow.
+  // The product of the sizes, which a foreign file may let overflow; strides are products of sizes
+  // that are not 0.
   uint64_t bytes_of(const std::string& name, const std::vector<uint64_t>& sizes,
                     uint64_t element) const {
     uint64_t bytes = element;
-    const bool is_empty = std::find(sizes.begin(), sizes.end(), 0u) != sizes.end();
+    bool is_empty = false;
     for (const uint64_t size : sizes) {
-      if (size > uint64_t{std::numeric_limits<int64_t>::max()} / std::max<uint64_t>(bytes, 1)) {
+      if (size > uint64_t{std::numeric_limits<int64_t>::max()} / bytes) {
         bad("tensor ", name, ": its shape is too large");
       }
-      bytes *= is_empty ? 1 : size;
+      is_empty |= size == 0;
+      bytes *= std::max<uint64_t>(size, 1);
     }
     return is_empty ? 0 : bytes;
   }

@@ -12,12 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "tenon/tests/support/mutator.h"
 #include "tenon/tests/support/scratch.h"
 
 using namespace tenon;
 using Catch::Matchers::Contains;
 using tenon::testing::bad_data_error_of;
 using tenon::testing::error_of;
+using tenon::testing::Mutator;
 using tenon::testing::read_file;
 using tenon::testing::ScratchDirectory;
 using tenon::testing::write_file;
@@ -222,4 +224,37 @@ TEST_CASE("random bytes under random headers are read or refused") {
   }
   CHECK(readable > 100);
   CHECK(readable < 1900);
+}
+
+TEST_CASE("a damaged token file is read or refused") {
+  const ScratchDirectory directory;
+  const std::string path = directory.file("tokens.bin");
+  std::vector<std::string> fragments;
+  for (const int32_t number :
+       {0, 1, 7, 63, 65, -1, kGpt2, kLlama3, 20240326, 0x7fffffff, ~0x7fffffff}) {
+    fragments.push_back(bytes_of(std::vector<int32_t>{number}));
+  }
+  std::vector<int32_t> tokens(64);
+  std::iota(tokens.begin(), tokens.end(), 1000);
+  Mutator mutator(3, fragments);
+  for (const TokenFormat format : {TokenFormat::gpt2, TokenFormat::llama3, TokenFormat::nanogpt}) {
+    write_token_file(path, tokens, format);
+    const std::string good = read_file(path);
+    int readable = 0;
+    for (int i = 0; i < 2000; ++i) {
+      const std::string bytes = mutator.damaged(good, 12);
+      std::filesystem::remove(path);
+      write_file(path, bytes);
+      const TokenFormat asked = mutator.below(2) ? format : TokenFormat::detect;
+      const std::string text = bad_data_error_of([&] {
+        const Tokens read = read_token_file(path, {asked, mutator.below(2) ? 50257 : 0});
+        if (static_cast<size_t>(all_of(read).size()) > bytes.size() / 2) fail("test", "too many");
+      });
+      CAPTURE(i, bytes.size());
+      REQUIRE_THAT(text, (Contains(path) && !Contains("not of kind")) || Contains("no error"));
+      readable += text == "no error";
+    }
+    CHECK(readable > 100);
+    CHECK(readable < 2000);
+  }
 }
