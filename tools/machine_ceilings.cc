@@ -91,6 +91,17 @@ double triad_rate(const Tensor& to, const Tensor& a, const Tensor& b, double sec
   return 3.0 * to.nbytes() / best_us(triad, seconds) / 1e3;
 }
 
+double device_gflop(DType dtype, int64_t size, double seconds) {
+  const DeviceType device = default_device().type;
+  const auto side = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(size)));
+  const Tensor a = zeros({side, side}, {.dtype = dtype}), b = zeros({side, side}, {.dtype = dtype});
+  Tensor c = zeros({side, side}, {.dtype = dtype});
+  for (Tensor operand : {a, b}) kernels::uniform(device, operand, -1, 1, {});
+  const auto multiply = [&] { kernels::matmul(device, a, b, c, {}); };
+  const auto flops = 2.0 * static_cast<double>(side) * static_cast<double>(side * side);
+  return flops / best_us(multiply, seconds) / 1e3;
+}
+
 // A device: what its own copy moves, and what its library multiplies at a size that fills it.
 MachineCeilings device_ceilings(DType dtype, int64_t size, double seconds) {
   const Device device = default_device();
@@ -103,26 +114,29 @@ MachineCeilings device_ceilings(DType dtype, int64_t size, double seconds) {
   };
   result.copy_gb = 2.0 * static_cast<double>(to.nbytes()) / best_us(copy, seconds) / 1e3;
   result.triad_gb = result.copy_gb;
-  const auto side = static_cast<int64_t>(4 * std::sqrt(static_cast<double>(size)));
-  const Tensor a = zeros({side, side}, {.dtype = dtype}), b = zeros({side, side}, {.dtype = dtype});
-  Tensor c = zeros({side, side}, {.dtype = dtype});
-  for (Tensor operand : {a, b}) kernels::uniform(device.type, operand, -1, 1, {});
-  const auto multiply = [&] { kernels::matmul(device.type, a, b, c, {}); };
-  const auto flops = 2.0 * static_cast<double>(side) * static_cast<double>(side * side);
-  result.gflop = flops / best_us(multiply, seconds) / 1e3;
+  result.gflop = device_gflop(dtype, size, seconds);
   result.gflop_one = result.gflop;
   return result;
 }
 
+double host_gflop(DType dtype, int threads, double seconds) {
+  return compute_dtype(dtype) == DType::f64 ? gflop_rate<double>(threads, seconds)
+                                            : gflop_rate<float>(threads, seconds);
+}
+
 }  // namespace
+
+double measure_gflop(DType dtype, int64_t size, double seconds) {
+  return default_device() == kCpu ? host_gflop(dtype, num_threads(), seconds)
+                                  : device_gflop(dtype, size, seconds);
+}
 
 MachineCeilings measure_ceilings(DType dtype, int64_t size, double seconds) {
   if (default_device() != kCpu) return device_ceilings(dtype, size, seconds);
   MachineCeilings result;
   result.dtype = compute_dtype(dtype);
-  const auto rate = result.dtype == DType::f64 ? gflop_rate<double> : gflop_rate<float>;
-  result.gflop_one = rate(1, seconds);
-  result.gflop = num_threads() == 1 ? result.gflop_one : rate(num_threads(), seconds);
+  result.gflop_one = host_gflop(dtype, 1, seconds);
+  result.gflop = num_threads() == 1 ? result.gflop_one : host_gflop(dtype, num_threads(), seconds);
   const Shape shape{stream_elements()};
   const Tensor to = zeros(shape), a = zeros(shape), b = zeros(shape);
   result.copy_gb = copy_rate(to, a, seconds);

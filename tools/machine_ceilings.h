@@ -21,4 +21,7 @@ struct MachineCeilings {
 // each, and bandwidth is that of its own copy of as many. Each figure takes about `seconds`.
 MachineCeilings measure_ceilings(DType dtype, int64_t size, double seconds);
 
+// Its gflop alone, which takes little memory.
+double measure_gflop(DType dtype, int64_t size, double seconds);
+
 }  // namespace tenon::tools

@@ -71,7 +71,7 @@ void set_defaults(TrainingOptions& options) {
   options.schedule = "cosine";
   options.batch = 12;
   options.max_steps = 2000;
-  options.warmup = 100;
+  options.usual_warmup = 100;
   options.lr = 1e-3;
   options.min_lr = 1e-4;
   options.beta2 = 0.99;

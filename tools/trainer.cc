@@ -36,9 +36,9 @@ TrainingTask& started(TrainingTask& task, const TrainingOptions& options, const 
 // multiply-adds in the type that is computed in, measured now.
 double utilization_per_sample(const TrainingTask& task, const TrainingOptions& options, int ranks) {
   if (task.flops_per_sample() == 0 || options.quiet) return 0;
-  const MachineCeilings ceilings =
-      measure_ceilings(dtype_from_name(options.dtype), int64_t{1} << 20, 0.05);
-  return task.flops_per_sample() / (ceilings.gflop * 1e9 * ranks);
+  const double gflop = measure_gflop(dtype_from_name(options.dtype), int64_t{1} << 20, 0.05);
+  rank_context().memory->reset_peak();  // of the run, without this measurement
+  return task.flops_per_sample() / (gflop * 1e9 * ranks);
 }
 
 }  // namespace

@@ -67,7 +67,10 @@ void add_optimizer_flags(CommandLine& line, TrainingOptions& options) {
   line.add("--schedule-steps", options.schedule_steps,
            "cosine: the step that reaches --min-lr; 0: the run's last")
       .at_least(0);
-  line.add("--warmup", options.warmup, "Steps of linear warm-up").at_least(0);
+  line.add("--warmup", options.warmup,
+           str("Steps of linear warm-up; otherwise ", options.usual_warmup,
+               options.usual_warmup > 0 ? ", or a tenth of the run if that is less" : ""))
+      .at_least(0);
   line.add("--min-lr", options.min_lr, "Smallest learning rate of cosine and step").at_least(0);
   line.add("--gamma", options.gamma, "step: factor per epoch").above(0);
 }
@@ -189,7 +192,7 @@ Json to_json(const TrainingOptions& options) {
             {"clip", options.clip},
             {"schedule", options.schedule},
             {"schedule_steps", options.schedule_steps},
-            {"warmup", options.warmup},
+            {"warmup", options.warmup ? Json(*options.warmup) : Json(nullptr)},
             {"min_lr", options.min_lr},
             {"gamma", options.gamma},
             {"save", options.save},
@@ -213,7 +216,7 @@ Schedule make_schedule(const TrainingOptions& options, int64_t steps_per_epoch) 
     return Schedule({.kind = schedule_from_name(options.schedule),
                      .lr = *options.lr,
                      .min_lr = options.min_lr,
-                     .warmup = options.warmup,
+                     .warmup = options.warmup.value_or(std::min(options.usual_warmup, steps / 10)),
                      .steps = steps,
                      .step_size = steps_per_epoch,
                      .gamma = options.gamma});

@@ -42,7 +42,8 @@ struct TrainingOptions {
   double clip = 0;
   std::string schedule = "constant";
   int64_t schedule_steps = 0;
-  int64_t warmup = 0;
+  std::optional<int64_t> warmup;  // of --warmup; otherwise usual_warmup, or a tenth of the steps
+  int64_t usual_warmup = 0;
   double min_lr = 0;
   double gamma = 0.85;
 
