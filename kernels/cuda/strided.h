@@ -195,7 +195,7 @@ __device__ void map_flat(const F& f, int64_t count, Out* out, const In*... in) {
 }
 
 template <int V, class F, class Out, class... In>
-__global__ void __launch_bounds__(kMapBlock, 3)
+__global__ void __launch_bounds__(kMapBlock, 2)
     map_kernel(F f, Groups<1 + sizeof...(In)> groups, int64_t count, Out* out, const In*... in) {
   if (groups.flat()) return map_flat<V>(f, count, out, in...);
   const int64_t step = int64_t{gridDim.x} * kMapBlock;

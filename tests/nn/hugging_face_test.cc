@@ -37,7 +37,7 @@ const LlamaOptions kLlama{
 struct Reference {
   explicit Reference(const std::string& name) {
     for (const auto& [full, tensor] :
-         load_safetensors("tests/nn/references/" + name + ".safetensors").tensors) {
+         load_safetensors("tests/references/" + name + ".safetensors").tensors) {
       if (full.starts_with("reference.")) {
         values.emplace(full.substr(10), tensor);
       } else if (full.starts_with("grad.")) {

@@ -24,7 +24,7 @@ using Named = std::map<std::string, Tensor>;
 Named reference() {
   Named result;
   for (const auto& [name, tensor] :
-       load_safetensors("tests/nn/references/resnet.safetensors").tensors) {
+       load_safetensors("tests/references/resnet.safetensors").tensors) {
     result.emplace(name, tensor);
   }
   return result;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes references/resnet.safetensors beside this file.
+"""Writes resnet.safetensors beside this file.
 
-Usage: python3 tests/nn/make_resnet_references.py   (torch 2.15)
+Usage: python3 tests/references/make_resnet_references.py   (torch 2.15)
 It holds a narrow ResNet-18 for small images under torchvision's names, and what torch computes of it
 in f64: reference.logits and reference.loss in training, then the running statistics and
 reference.eval_logits; of the gradients some, grad.NAME.
@@ -94,5 +94,5 @@ for name, buffer in model.named_buffers():
 with torch.no_grad():
     tensors["reference.eval_logits"] = model.eval()(images.double())
 
-folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "references")
+folder = os.path.dirname(os.path.abspath(__file__))
 save_file(tensors, os.path.join(folder, "resnet.safetensors"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes references/gpt2.safetensors and references/llama.safetensors beside this file.
+"""Writes gpt2.safetensors and llama.safetensors beside this file.
 
-Usage: python3 tests/nn/make_transformer_references.py   (transformers 5.24, torch 2.15)
+Usage: python3 tests/references/make_transformer_references.py   (transformers 5.24, torch 2.15)
 Each holds a small random model as save_pretrained names its weights, tokens and targets, and what
 transformers computes of them in f32: reference.logits, reference.loss and grad.NAME.
 """
@@ -68,7 +68,7 @@ def write(name, model):
     tensors["reference.targets"] = targets
     tensors["reference.logits"] = logits.detach().contiguous()
     tensors["reference.loss"] = loss.detach()
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "references")
+    folder = os.path.dirname(os.path.abspath(__file__))
     save_file(tensors, os.path.join(folder, name + ".safetensors"))
 
 
