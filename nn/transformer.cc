@@ -16,13 +16,6 @@
 namespace tenon::nn {
 namespace {
 
-// (B, count, T, D) view of heads [first, first + count) of a packed (B, T, N D) tensor.
-Tensor heads_of(const Tensor& packed, int64_t first, int64_t count, int64_t head_dim) {
-  const Strides& strides = packed.strides();
-  return packed.as_strided({packed.dim(0), count, packed.dim(1), head_dim},
-                           {strides[0], head_dim, strides[1], 1}, first * head_dim);
-}
-
 // Puts x (B, G, T, D) behind the first `length` tokens of `kept`; the view of all of them.
 Tensor append(const Tensor& kept, const Tensor& x, int64_t length) {
   copy_(narrow(kept, 2, length, x.dim(2)), x);

@@ -31,13 +31,6 @@ void check_heads(const char* op, const Tensor& q, const Tensor& k, const Tensor&
               ", wanted (B, H, T, D) and twice (B, G, S, D) with H a multiple of G");
 }
 
-// Where heads [first, first + count) of a packed (B, T, N D) tensor are, as (B, count, T, D).
-Tensor heads_of(const Tensor& packed, int64_t first, int64_t count, int64_t head_dim) {
-  const Strides& strides = packed.strides();
-  return packed.as_strided({packed.dim(0), count, packed.dim(1), head_dim},
-                           {strides[0], head_dim, strides[1], 1}, first * head_dim);
-}
-
 struct PackedHeads {
   PackedHeads(const Tensor& packed, int64_t heads, int64_t groups, int64_t head_dim)
       : q(heads_of(packed, 0, heads, head_dim)),
@@ -47,6 +40,12 @@ struct PackedHeads {
 };
 
 }  // namespace
+
+Tensor heads_of(const Tensor& packed, int64_t first, int64_t count, int64_t head_dim) {
+  const Strides& strides = packed.strides();
+  return packed.as_strided({packed.dim(0), count, packed.dim(1), head_dim},
+                           {strides[0], head_dim, strides[1], 1}, first * head_dim);
+}
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                  const AttentionOptions& options) {

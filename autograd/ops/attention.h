@@ -18,6 +18,9 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const Attent
 // another, as one layer makes them: (B, T, H D). The gradient is one tensor, too.
 Tensor self_attention(const Tensor& qkv, int64_t heads, int64_t kv_heads,
                       const AttentionOptions& = {});
+// Where heads [first, first + count) of such a tensor (B, T, N D) are, as (B, count, T, D): a view
+// without a gradient record.
+Tensor heads_of(const Tensor& packed, int64_t first, int64_t count, int64_t head_dim);
 
 // Angles for rotary(): position p turns pair i by p base^(-2 i / D).
 struct RotaryTable {
