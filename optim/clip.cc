@@ -57,16 +57,20 @@ double grad_norm(const std::vector<NamedTensor>& parameters, double norm_type) {
   return norm_of_power_sum(grad_power_sum(parameters, norm_type), norm_type);
 }
 
+void scale_grads(const std::vector<NamedTensor>& parameters, double factor) {
+  for (auto& [device, gradients] : gradients_of(parameters)) {
+    for (Tensor& gradient : gradients) {
+      kernels::scale(device.first, gradient, factor);
+      gradient.bump_version();
+    }
+  }
+}
+
 void clip_to_norm(const std::vector<NamedTensor>& parameters, double norm, double max_norm) {
   TENON_CHECK(max_norm > 0, "clip_grad_norm", "bad max_norm: given ", max_norm,
               ", wanted a positive number");
   if (norm <= max_norm) return;
-  for (auto& [device, gradients] : gradients_of(parameters)) {
-    for (Tensor& gradient : gradients) {
-      kernels::scale(device.first, gradient, max_norm / norm);
-      gradient.bump_version();
-    }
-  }
+  scale_grads(parameters, max_norm / norm);
 }
 
 double clip_grad_norm(const std::vector<NamedTensor>& parameters, double max_norm,

@@ -19,6 +19,8 @@ double grad_norm(const std::vector<NamedTensor>& parameters, double norm_type = 
 double grad_power_sum(const std::vector<NamedTensor>& parameters, double norm_type = 2);
 // The norm that belongs to a power sum.
 double norm_of_power_sum(double power_sum, double norm_type = 2);
+// gradient = factor * gradient, of all that are present.
+void scale_grads(const std::vector<NamedTensor>& parameters, double factor);
 void clip_to_norm(const std::vector<NamedTensor>& parameters, double norm, double max_norm);
 
 }  // namespace tenon

@@ -6,7 +6,6 @@
 
 #include "tenon/autograd/engine.h"
 #include "tenon/core/factory.h"
-#include "tenon/kernels/pointwise.h"
 #include "tenon/optim/clip.h"
 
 namespace tenon {
@@ -38,12 +37,7 @@ void GradScaler::unscale(const std::vector<NamedTensor>& parameters) {
   // The largest absolute value is finite exactly if all are; a NaN stays.
   overflowed_ = !std::isfinite(grad_norm(parameters, std::numeric_limits<double>::infinity()));
   if (any_rank_) overflowed_ = any_rank_(overflowed_);
-  for (const auto& [name, parameter] : parameters) {
-    Tensor gradient = parameter.grad();
-    if (!gradient.defined() || gradient.numel() == 0) continue;
-    kernels::scale(gradient.device().type, gradient, 1 / scale_);
-    gradient.bump_version();
-  }
+  scale_grads(parameters, 1 / scale_);
   unscaled_ = true;
 }
 
