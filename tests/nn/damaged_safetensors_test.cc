@@ -8,35 +8,21 @@
 #include "tenon/core/factory.h"
 #include "tenon/core/rank_context.h"
 #include "tenon/nn/safetensors.h"
+#include "tenon/tests/nn/safetensors_bytes.h"
 #include "tenon/tests/support/mutator.h"
 #include "tenon/tests/support/scratch.h"
 
 using namespace tenon;
 using Catch::Matchers::Contains;
 using tenon::testing::bad_data_error_of;
+using tenon::testing::error_for;
 using tenon::testing::Mutator;
 using tenon::testing::read_file;
 using tenon::testing::ScratchDirectory;
+using tenon::testing::with_header;
 using tenon::testing::write_file;
 
 namespace {
-
-std::string with_header(const std::string& header, const std::string& data = "",
-                        int64_t length = -1) {
-  const auto count = static_cast<uint64_t>(length < 0 ? int64_t(header.size()) : length);
-  std::string bytes(8, '\0');
-  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(count >> (8 * i));
-  return bytes + header + data;
-}
-
-std::string error_for(const std::string& bytes) {
-  const ScratchDirectory directory;
-  const std::string path = directory.file("model.safetensors");
-  write_file(path, bytes);
-  const std::string text = bad_data_error_of([&] { load_safetensors(path); });
-  CHECK_THAT(text, Contains(path));
-  return text;
-}
 
 // Some tensors of several dtypes, an empty one and metadata.
 std::string good_file(const std::string& path) {

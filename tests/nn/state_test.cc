@@ -9,14 +9,17 @@
 #include "tenon/nn/norm.h"
 #include "tenon/nn/safetensors.h"
 #include "tenon/nn/state.h"
+#include "tenon/tests/nn/safetensors_bytes.h"
 #include "tenon/tests/support/scratch.h"
 
 using namespace tenon;
 using Catch::Matchers::Contains;
 using tenon::testing::bad_data_error_of;
+using tenon::testing::error_for;
 using tenon::testing::error_of;
 using tenon::testing::read_file;
 using tenon::testing::ScratchDirectory;
+using tenon::testing::with_header;
 using tenon::testing::write_file;
 
 namespace {
@@ -25,22 +28,6 @@ struct Net : Module {
   Child<nn::Linear> fc{this, "fc", 3, 2};
   Child<nn::BatchNorm1d> norm{this, "norm", 2};
 };
-
-std::string with_header(const std::string& header, const std::string& data = "") {
-  std::string length(8, '\0');
-  for (size_t i = 0; i < 8; ++i) length[i] = static_cast<char>(header.size() >> (8 * i));
-  return length + header + data;
-}
-
-// The error of reading a file with these bytes.
-std::string error_for(const std::string& bytes) {
-  const ScratchDirectory directory;
-  const std::string path = directory.file("model.safetensors");
-  write_file(path, bytes);
-  const std::string text = bad_data_error_of([&] { load_safetensors(path); });
-  CHECK_THAT(text, Contains(path));
-  return text;
-}
 
 // The error of one tensor "w" that is described so, with 8 bytes of data.
 std::string error_for_entry(const std::string& description) {
