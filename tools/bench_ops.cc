@@ -25,6 +25,8 @@ struct Flags {
   std::string device = "cpu";
   std::string filter;
   int64_t size = 4 << 20;
+  int64_t sequences = 8;
+  int64_t tokens = 256;
   double max_seconds = 0.1;
   std::string json;
 };
@@ -35,6 +37,8 @@ void add_flags(CommandLine& line, Flags& flags) {
   line.add_choice("--device", flags.device, {"cpu", "cuda"}, "Where to compute");
   line.add("--filter", flags.filter, "Only ops whose name holds this text");
   line.add("--size", flags.size, "Elements of ops that may have any size").at_least(1024);
+  line.add("--sequences", flags.sequences, "Sequences of the GPT's ops").at_least(1);
+  line.add("--tokens", flags.tokens, "Tokens of each of those sequences").at_least(1);
   line.add("--max-seconds", flags.max_seconds, "Seconds for each op and each ceiling").above(0);
   line.add("--json", flags.json, "File for rows, ceilings and the environment");
 }
@@ -76,7 +80,8 @@ void print_head(const MachineCeilings& ceilings, const Flags& flags) {
 }
 
 Json measure(const OpEntry& op, const MachineCeilings& ceilings, const Flags& flags) {
-  const OpRun run = op.setup({dtype_from_name(flags.dtype), flags.size});
+  const OpRun run =
+      op.setup({dtype_from_name(flags.dtype), flags.size, flags.sequences, flags.tokens});
   const double us = best_us(run.run, flags.max_seconds);
   const double rate = run.work / us / 1e3;
   const double share = rate / (run.computes ? ceilings.gflop : ceilings.bandwidth());
@@ -111,6 +116,8 @@ void write_json(const Json& rows, const MachineCeilings& ceilings, const Flags& 
                  {"multiply_add_gflop_per_s", ceilings.gflop},
                  {"multiply_add_gflop_per_s_one_thread", ceilings.gflop_one}}},
                {"size", flags.size},
+               {"sequences", flags.sequences},
+               {"tokens", flags.tokens},
                {"max_seconds", flags.max_seconds},
                {"environment", environment(1, flags.threads)}}
               .dump(2)

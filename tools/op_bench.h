@@ -25,11 +25,14 @@ struct OpRun {
 // Makes the tensors of one op.
 struct OpSetup {
   DType dtype = DType::f32;
-  int64_t size = 0;  // elements of pointwise ops
+  int64_t size = 0;       // elements of pointwise ops
+  int64_t sequences = 8;  // of the GPT's ops
+  int64_t tokens = 256;   // of each sequence
 
   // Rows of kRow elements that make up `size`.
   Shape rows() const;
   static constexpr int64_t kRow = 1024;
+  int64_t gpt_rows() const { return sequences * tokens; }
 
   Tensor random(const Shape& shape) const { return random(shape, dtype); }
   Tensor random(const Shape& shape, DType type) const;

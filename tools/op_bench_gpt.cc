@@ -1,4 +1,5 @@
-// The ops of one step of bench_train's gpt: 8 sequences of 256 tokens, 6 heads, 384 wide.
+// The ops of one step of bench_train's gpt: 6 heads, 384 wide, 8 sequences of 256 tokens by
+// default.
 #include "tenon/kernels/attention.h"
 #include "tenon/kernels/loss.h"
 #include "tenon/kernels/matmul.h"
@@ -12,8 +13,8 @@ namespace {
 
 using Setup = const OpSetup&;
 
-constexpr int64_t kBatch = 8, kTokens = 256, kHeads = 6, kWidth = 64, kVocab = 65;
-constexpr int64_t kDim = kHeads * kWidth, kRows = kBatch * kTokens;
+constexpr int64_t kHeads = 6, kWidth = 64, kVocab = 65;
+constexpr int64_t kDim = kHeads * kWidth;
 
 struct Layer {
   int64_t in, out;
@@ -22,14 +23,15 @@ struct Layer {
 enum class Pass { forward, input, weight };
 
 OpRun linear(Setup s, const Layer& layer, Pass pass) {
-  const Tensor x = s.random({kRows, layer.in}), weight = s.random({layer.out, layer.in});
+  const int64_t rows = s.gpt_rows();
+  const Tensor x = s.random({rows, layer.in}), weight = s.random({layer.out, layer.in});
   const Tensor turned = weight.as_strided({layer.in, layer.out}, {1, layer.in});
-  const Tensor dy = s.random({kRows, layer.out}), residual = s.random({kRows, layer.out});
-  const Tensor dy_turned = dy.as_strided({layer.out, kRows}, {1, layer.out});
-  Tensor y = s.blank({kRows, layer.out}), dx = s.blank({kRows, layer.in});
+  const Tensor dy = s.random({rows, layer.out}), residual = s.random({rows, layer.out});
+  const Tensor dy_turned = dy.as_strided({layer.out, rows}, {1, layer.out});
+  Tensor y = s.blank({rows, layer.out}), dx = s.blank({rows, layer.in});
   Tensor dweight = s.state({layer.out, layer.in});
-  const double flops = 2.0 * static_cast<double>(kRows * layer.in * layer.out);
-  return computes(str(kRows, "x", layer.in, "x", layer.out), flops, [=]() mutable {
+  const double flops = 2.0 * static_cast<double>(rows * layer.in * layer.out);
+  return computes(str(rows, "x", layer.in, "x", layer.out), flops, [=]() mutable {
     if (pass == Pass::forward) {
       kernels::matmul(op_device(), x, turned, y,
                       {.residual = layer.residual ? &residual : nullptr});
@@ -44,15 +46,17 @@ OpRun linear(Setup s, const Layer& layer, Pass pass) {
 // Queries, keys and values are parts of one product, as in our models.
 struct Attention {
   explicit Attention(Setup s)
-      : qkv(s.random({kRows, 3 * kDim})),
-        dqkv(s.blank({kRows, 3 * kDim})),
-        out(s.blank({kRows, kDim})),
-        dout(s.random({kRows, kDim})),
-        log_sum_exp(s.state({kBatch, kHeads, kTokens})) {}
+      : sequences(s.sequences),
+        tokens(s.tokens),
+        qkv(s.random({s.gpt_rows(), 3 * kDim})),
+        dqkv(s.blank({s.gpt_rows(), 3 * kDim})),
+        out(s.blank({s.gpt_rows(), kDim})),
+        dout(s.random({s.gpt_rows(), kDim})),
+        log_sum_exp(s.state({s.sequences, kHeads, s.tokens})) {}
 
-  static Tensor heads(const Tensor& packed, int64_t number) {
+  Tensor heads(const Tensor& packed, int64_t number) const {
     const int64_t row = packed.dim(1);
-    return packed.as_strided({kBatch, kHeads, kTokens, kWidth}, {kTokens * row, kWidth, row, 1},
+    return packed.as_strided({sequences, kHeads, tokens, kWidth}, {tokens * row, kWidth, row, 1},
                              number * kDim);
   }
   void forward() {
@@ -67,6 +71,7 @@ struct Attention {
                                 {.scale = 0.125});
   }
 
+  int64_t sequences, tokens;
   Tensor qkv, dqkv, out, dout, log_sum_exp;
 };
 
@@ -74,16 +79,17 @@ OpRun attention(Setup s, bool backward) {
   Attention all(s);
   all.forward();
   // The masked half is left out. Forward has 2 products of T x T x D, backward 5.
-  const double flops = (backward ? 5 : 2) * 2.0 *
-                       static_cast<double>(kBatch * kHeads * kTokens * (kTokens + 1) / 2 * kWidth);
-  return computes(str(kBatch, "x", kHeads, "x", kTokens, "x", kWidth), flops,
+  const double flops =
+      (backward ? 5 : 2) * 2.0 *
+      static_cast<double>(s.sequences * kHeads * s.tokens * (s.tokens + 1) / 2 * kWidth);
+  return computes(str(s.sequences, "x", kHeads, "x", s.tokens, "x", kWidth), flops,
                   [=]() mutable { backward ? all.backward() : all.forward(); });
 }
 
 OpRun layer_norm(Setup s, bool backward) {
-  const Shape shape{kRows, kDim};
+  const Shape shape{s.gpt_rows(), kDim};
   Tensor x = s.random(shape), y = s.blank(shape), dy = s.random(shape), gamma = s.random({kDim});
-  Tensor mean = s.state({kRows}), rstd = s.state({kRows}), dgamma = s.state({kDim});
+  Tensor mean = s.state({s.gpt_rows()}), rstd = s.state({s.gpt_rows()}), dgamma = s.state({kDim});
   kernels::layer_norm(op_device(), x, &gamma, nullptr, y, mean, rstd, 1e-5);
   if (!backward) {
     return moves(shape, {x, y}, [=]() mutable {
@@ -98,9 +104,9 @@ OpRun layer_norm(Setup s, bool backward) {
 }
 
 OpRun rms_norm(Setup s, bool backward) {
-  const Shape shape{kRows, kDim};
+  const Shape shape{s.gpt_rows(), kDim};
   Tensor x = s.random(shape), y = s.blank(shape), dy = s.random(shape), gamma = s.random({kDim});
-  Tensor rstd = s.state({kRows}), dgamma = s.state({kDim});
+  Tensor rstd = s.state({s.gpt_rows()}), dgamma = s.state({kDim});
   kernels::rms_norm(op_device(), x, &gamma, y, rstd, 1e-5);
   if (!backward) {
     return moves(shape, {x, y},
@@ -112,7 +118,7 @@ OpRun rms_norm(Setup s, bool backward) {
 }
 
 OpRun gelu(Setup s, bool backward) {
-  const Shape shape{kRows, 4 * kDim};
+  const Shape shape{s.gpt_rows(), 4 * kDim};
   Tensor x = s.random(shape), y = s.random(shape);
   using Gelu = kernels::Unary<kernels::Gelu>;
   if (!backward) {
@@ -123,7 +129,7 @@ OpRun gelu(Setup s, bool backward) {
 }
 
 OpRun silu_mul(Setup s, bool backward) {
-  const Shape shape{kRows, 1024};
+  const Shape shape{s.gpt_rows(), 1024};
   Tensor a = s.random(shape), b = s.random(shape), y = s.random(shape);
   Tensor da = s.blank(shape), db = s.blank(shape);
   using SiluMul = kernels::Binary<kernels::SiluMul>;
@@ -135,19 +141,19 @@ OpRun silu_mul(Setup s, bool backward) {
 }
 
 OpRun rotary(Setup s) {
-  const Shape shape{kBatch, kTokens, 2 * kHeads, kWidth};
+  const Shape shape{s.sequences, s.tokens, 2 * kHeads, kWidth};
   Tensor x = s.random(shape), y = s.blank(shape);
-  const Tensor cosines = s.state({kTokens, kWidth / 2}), sines = s.state({kTokens, kWidth / 2});
+  const Tensor cosines = s.state({s.tokens, kWidth / 2}), sines = s.state({s.tokens, kWidth / 2});
   return moves(shape, {x, y}, [=]() mutable {
     kernels::rotary(op_device(), x, cosines, sines, y, {.heads = 2 * kHeads});
   });
 }
 
 OpRun cross_entropy(Setup s, bool backward) {
-  const Shape shape{kRows, kVocab};
-  const Tensor targets = s.ids(kRows, kVocab);
+  const Shape shape{s.gpt_rows(), kVocab};
+  const Tensor targets = s.ids(s.gpt_rows(), kVocab);
   Tensor logits = s.random(shape), gradient = s.blank(shape);
-  Tensor loss = s.state({}), weight = s.state({}), log_sum_exp = s.state({kRows});
+  Tensor loss = s.state({}), weight = s.state({}), log_sum_exp = s.state({s.gpt_rows()});
   kernels::cross_entropy(op_device(), logits, targets, loss, log_sum_exp, weight, {});
   if (!backward) {
     return moves(shape, {logits}, [=]() mutable {

@@ -55,7 +55,7 @@ done < <(results | sort) >"$work/named"
 sort "$work/named"
 
 # Bazel never empties its disk cache.
-find ~/.cache/tenon/bazel -type f -atime +14 -delete 2>/dev/null || true
+find ~/.cache/tenon/build -type f -atime +14 -delete 2>/dev/null || true
 
 # Bazel: 0 all passed, 3 some test failed, 4 no test to run; everything else keeps tests from running.
 case $status in

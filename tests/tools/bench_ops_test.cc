@@ -35,7 +35,8 @@ TEST_CASE("bench_ops prints time, rate and share of chosen ops and writes them a
 
 TEST_CASE("every op that bench_ops lists runs in every dtype") {
   for (const char* dtype : {"f32", "f64", "bf16", "f16"}) {
-    const Outcome outcome = run_program(bench({"0.0001", "--size", "2048", "--dtype", dtype}));
+    const Outcome outcome = run_program(bench(
+        {"0.0001", "--size", "2048", "--sequences", "1", "--tokens", "16", "--dtype", dtype}));
     INFO(outcome.err);
     CHECK(outcome.status == 0);
     expect_parts(outcome.out, {"matmul", "conv2d backward weight", "adadelta", "embedding",
