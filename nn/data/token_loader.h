@@ -1,4 +1,4 @@
-// The whole way from a token file to batches at random places, for a program that needs no more:
+// The whole way from a token file to shuffled batches, for a program that needs no more:
 // read_token_file, WindowSampler and TokenDataset in one.
 #pragma once
 

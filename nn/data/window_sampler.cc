@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tenon/core/check.h"
+#include "tenon/nn/data/permutation.h"
 #include "tenon/nn/data/random_below.h"
 
 namespace tenon {
@@ -30,8 +31,20 @@ void check_size(const TokenDataset& data, int64_t context) {
 }  // namespace
 
 WindowSampler::WindowSampler(const TokenDataset& data, WindowOptions options)
-    : targets_(data.targets()), options_(checked(options)) {
+    : targets_(data.targets()),
+      options_(checked(options)),
+      windows_(std::max<int64_t>((targets_ + 1) / options.length - 1, 1)) {
   check_size(data, options.length);
+}
+
+int64_t WindowSampler::offset(int64_t number) const {
+  const auto epoch = static_cast<uint64_t>(number / windows_);
+  // The last place's last target is the last token.
+  const auto places = static_cast<uint64_t>(targets_ - windows_ * options_.length + 1);
+  const uint64_t first = random_below(places, options_.seed, kWindowStream, epoch);
+  const Permutation order(static_cast<uint64_t>(windows_), options_.seed, kWindowOrders + epoch);
+  return static_cast<int64_t>(first) +
+         static_cast<int64_t>(order[static_cast<uint64_t>(number % windows_)]) * options_.length;
 }
 
 WindowStep WindowSampler::next() {
@@ -39,12 +52,9 @@ WindowStep WindowSampler::next() {
                     .length = options_.length,
                     .global = options_.batch * options_.ranks,
                     .position = position_};
-  // The last window's last target is the last token.
-  const auto places = static_cast<uint64_t>(targets_ - options_.length + 1);
   const int64_t first = position_ + options_.rank * options_.batch;
   for (int64_t i = first; i < first + options_.batch; ++i) {
-    result.offsets.push_back(static_cast<int64_t>(
-        random_below(places, options_.seed, kWindowStream, static_cast<uint64_t>(i))));
+    result.offsets.push_back(offset(i));
   }
   position_ += result.global;
   return result;

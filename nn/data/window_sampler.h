@@ -26,8 +26,9 @@ struct WindowStep {
   int64_t local() const { return static_cast<int64_t>(offsets.size()); }
 };
 
-// Windows at random places, for training: window i of a run begins at a place that depends on seed
-// and i alone, evenly among all places where a window fits.
+// Windows for training. An epoch's windows lie side by side from a random place near the front on,
+// so that no target is used twice in it, and come in a random order; the next epoch's begin at
+// another place. Which one is window i of a run depends on seed and i alone.
 class WindowSampler {
  public:
   // Data that is not longer than a window is a bad_data Error.
@@ -43,8 +44,11 @@ class WindowSampler {
   int64_t steps_per_epoch() const;
 
  private:
+  int64_t offset(int64_t number) const;
+
   int64_t targets_;
   WindowOptions options_;
+  int64_t windows_;  // of an epoch
   int64_t position_ = 0;
 };
 

@@ -4,8 +4,10 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <numeric>
+#include <set>
 #include <vector>
 
+#include "tenon/nn/data/permutation.h"
 #include "tenon/nn/data/token_file.h"
 #include "tenon/nn/data/token_loader.h"
 #include "tenon/nn/data/window_sampler.h"
@@ -120,8 +122,49 @@ TEST_CASE("a restored position continues exactly, with another batch and number 
   CHECK_THAT(error_of([&] { first[0].set_position(-1); }), Contains("bad position: given -1"));
 }
 
+TEST_CASE("a permutation holds every number below its size once, at any size") {
+  for (uint64_t size = 1; size < 300; ++size) {
+    const Permutation order(size, 5, size);
+    std::set<uint64_t> seen;
+    for (uint64_t i = 0; i < size; ++i) seen.insert(order[i]);
+    CHECK(seen.size() == size);
+    CHECK(*seen.rbegin() == size - 1);
+  }
+  CHECK(Permutation(uint64_t{1} << 40, 1, 2)[123] < uint64_t{1} << 40);
+}
+
+TEST_CASE("a permutation brings each number to each place about equally often") {
+  std::map<std::pair<uint64_t, uint64_t>, int> count;
+  for (uint64_t stream = 0; stream < 6000; ++stream) {
+    const Permutation order(6, 1, stream);
+    for (uint64_t i = 0; i < 6; ++i) ++count[{i, order[i]}];
+  }
+  CHECK(count.size() == 36);
+  for (const auto& [where, times] : count) CHECK(std::abs(times - 1000) < 140);
+}
+
+TEST_CASE("an epoch's windows share no target and leave less than two windows out") {
+  for (const int64_t length : {1, 7, 16}) {
+    const TokenDataset data = dataset(1000);
+    const int64_t windows = std::max<int64_t>(1000 / length - 1, 1);
+    WindowSampler sampler(data, {.batch = windows, .length = length, .seed = 3});
+    std::set<int64_t> firsts;
+    for (int epoch = 0; epoch < 5; ++epoch) {
+      Offsets offsets = sampler.next().offsets;
+      CHECK(!std::is_sorted(offsets.begin(), offsets.end()));
+      std::sort(offsets.begin(), offsets.end());
+      for (size_t i = 1; i < offsets.size(); ++i) CHECK(offsets[i] == offsets[i - 1] + length);
+      CHECK(offsets.front() < 2 * length);
+      CHECK(offsets.back() + length <= data.targets());
+      CHECK(offsets.back() + 3 * length > data.targets());
+      firsts.insert(offsets.front());
+    }
+    CHECK((length == 1 || firsts.size() > 2));
+  }
+}
+
 TEST_CASE("random windows begin everywhere that one fits, about equally often") {
-  const TokenDataset data = dataset(9);
+  const TokenDataset data = dataset(9);  // of length 5: one in an epoch
   WindowSampler sampler(data, {.batch = 4000, .length = 5, .seed = 3});
   std::map<int64_t, int> count;
   for (const int64_t offset : sampler.next().offsets) ++count[offset];
