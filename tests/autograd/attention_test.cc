@@ -62,8 +62,8 @@ TEST_CASE("attention: values, gradients, layouts and dtypes") {
          .function = [&](const Tensors& in) { return attention(in[0], in[1], in[2], options); },
          .reference =
              [&](const Arrays& in) { return attention_reference(in[0], in[1], in[2], options); },
-         .inputs = {{values({2, 2, 3, 4}), values({2, 2, 3, 4}), values({2, 2, 3, 4})},
-                    {values({1, 4, 2, 3}), values({1, 2, 5, 3}), values({1, 2, 5, 3})},
+         .inputs = {{values({2, 1, 2, 3}), values({2, 1, 2, 3}), values({2, 1, 2, 3})},
+                    {values({1, 2, 2, 3}), values({1, 1, 5, 3}), values({1, 1, 5, 3})},
                     {values({1, 1, 1, 1}), values({1, 1, 1, 1}), values({1, 1, 1, 1})}},
          .loosen = 4});
   }
@@ -99,7 +99,14 @@ TEST_CASE("self_attention: values, gradients, layouts and dtypes") {
   check_op({.name = "self_attention",
             .function = function,
             .reference = reference,
-            .inputs = {{values({2, 3, 16})}, {values({1, 1, 8})}, {values({1, 35, 8})}},
+            .inputs = {{values({1, 2, 16})}, {values({2, 1, 8})}},
+            .loosen = 4});
+  // Several blocks; a numeric gradient of them would take long on an emulated device.
+  check_op({.name = "self_attention",
+            .function = function,
+            .reference = reference,
+            .inputs = {{values({1, 35, 8})}},
+            .gradient = false,
             .loosen = 4});
 }
 

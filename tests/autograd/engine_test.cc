@@ -287,7 +287,7 @@ TEST_CASE("engine: threads run their own backwards at once") {
   }
 }
 
-TEST_CASE("engine: a deep graph is differentiated and destroyed without recursion") {
+TEST_CASE("engine: a deep graph is differentiated and destroyed without recursion", "[host]") {
   const Tensor a = leaf({1});
   for (const bool run : {true, false}) {
     Tensor x = a;
