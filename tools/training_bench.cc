@@ -125,6 +125,7 @@ TrainingBench::TrainingBench(const BenchRecipe& recipe, const std::string& dtype
 
 void TrainingBench::reset() {
   load_state_dict(model_->module(), tensors_.weights);
+  optimizer_.reset();  // the old one's state and the new one's do not fit together
   optimizer_ = make_optimizer(recipe_, model_->module());
   next_ = 0;
 }
