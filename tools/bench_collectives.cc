@@ -2,7 +2,6 @@
 //   mpirun -np 2 bench_collectives -b 1M -e 64M --compare-mpi
 //   bench_collectives --backend local --ranks 4 --collective reduce_scatter
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <map>
 
@@ -11,6 +10,7 @@
 #include "tenon/distributed/comm/world.h"
 #include "tenon/tools/cli.h"
 #include "tenon/tools/collective_bench.h"
+#include "tenon/tools/output_file.h"
 #include "tenon/tools/result_table.h"
 
 namespace {
@@ -164,15 +164,11 @@ int64_t run_bench(ProcessGroup group, const Flags& flags) {
   }
   if (prints) std::printf("# wrong elements: %lld\n", static_cast<long long>(wrong));
   if (!prints || flags.json.empty()) return wrong;
-  std::ofstream file(flags.json);
-  file << Json{{"rows", rows},
-               {"backend", flags.backend},
-               {"buffers", flags.buffers},
-               {"iters", flags.bench.iters},
-               {"environment", environment(group.size(), num_threads())}}
-              .dump(2)
-       << std::endl;
-  TENON_CHECK(file, "json", "cannot write ", flags.json);
+  write_json(flags.json, {{"rows", rows},
+                          {"backend", flags.backend},
+                          {"buffers", flags.buffers},
+                          {"iters", flags.bench.iters},
+                          {"environment", environment(group.size(), num_threads())}});
   return wrong;
 }
 
@@ -182,6 +178,7 @@ int run(World& world, int argc, char** argv) {
   add_flags(line, flags);
   if (const auto status = line.parse(argc, argv, world.rank() == 0)) return *status;
   resolve(flags, world);
+  if (world.rank() == 0) check_output_file("--json", flags.json);
   int64_t wrong = 0;
   if (flags.backend != "local") {
     wrong = run_bench(world.group(), flags);

@@ -3,7 +3,6 @@
 //   bench_ops --threads 1 --filter conv
 //   bench_ops --dtype bf16 --json ops.json
 #include <cstdio>
-#include <fstream>
 
 #include "tenon/core/runtime.h"
 #include "tenon/distributed/comm/world.h"
@@ -11,6 +10,7 @@
 #include "tenon/tools/machine_ceilings.h"
 #include "tenon/tools/op_bench.h"
 #include "tenon/tools/op_timer.h"
+#include "tenon/tools/output_file.h"
 #include "tenon/tools/result_table.h"
 #include "tenon/tools/threads.h"
 
@@ -106,23 +106,19 @@ void print_row(const Json& row) {
   std::fflush(stdout);
 }
 
-void write_json(const Json& rows, const MachineCeilings& ceilings, const Flags& flags) {
-  std::ofstream file(flags.json);
-  file << Json{{"rows", rows},
-               {"ceilings",
-                {{"copy_gb_per_s", ceilings.copy_gb},
-                 {"triad_gb_per_s", ceilings.triad_gb},
-                 {"multiply_add_dtype", name_of(ceilings.dtype)},
-                 {"multiply_add_gflop_per_s", ceilings.gflop},
-                 {"multiply_add_gflop_per_s_one_thread", ceilings.gflop_one}}},
-               {"size", flags.size},
-               {"sequences", flags.sequences},
-               {"tokens", flags.tokens},
-               {"max_seconds", flags.max_seconds},
-               {"environment", environment(1, flags.threads)}}
-              .dump(2)
-       << std::endl;
-  TENON_CHECK(file, "json", "cannot write ", flags.json);
+void write_results(const Json& rows, const MachineCeilings& ceilings, const Flags& flags) {
+  write_json(flags.json, {{"rows", rows},
+                          {"ceilings",
+                           {{"copy_gb_per_s", ceilings.copy_gb},
+                            {"triad_gb_per_s", ceilings.triad_gb},
+                            {"multiply_add_dtype", name_of(ceilings.dtype)},
+                            {"multiply_add_gflop_per_s", ceilings.gflop},
+                            {"multiply_add_gflop_per_s_one_thread", ceilings.gflop_one}}},
+                          {"size", flags.size},
+                          {"sequences", flags.sequences},
+                          {"tokens", flags.tokens},
+                          {"max_seconds", flags.max_seconds},
+                          {"environment", environment(1, flags.threads)}});
 }
 
 int run(World& world, int argc, char** argv) {
@@ -133,6 +129,7 @@ int run(World& world, int argc, char** argv) {
   if (world.size() > 1) {
     throw Error("[flags] bench_ops is for a single process, without mpirun", ErrorKind::usage);
   }
+  check_output_file("--json", flags.json);
   const std::vector<OpEntry> ops = chosen_ops(flags);
   if (flags.device == "cuda") set_default_device(world.use(DeviceType::cuda));
   flags.threads = use_threads(flags.threads, world);
@@ -144,7 +141,7 @@ int run(World& world, int argc, char** argv) {
     rows.push_back(measure(op, ceilings, flags));
     print_row(rows.back());
   }
-  if (!flags.json.empty()) write_json(rows, ceilings, flags);
+  if (!flags.json.empty()) write_results(rows, ceilings, flags);
   return 0;
 }
 

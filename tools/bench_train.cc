@@ -3,13 +3,13 @@
 //   bench_train --model cnn --threads 2 --torch python3 --json cnn.json
 //   mpirun -np 2 bench_train --model mlp --parallel ddp --independent
 #include <csignal>
-#include <fstream>
 #include <iostream>
 
 #include "tenon/core/rank_context.h"
 #include "tenon/distributed/comm/world.h"
 #include "tenon/tools/alternate.h"
 #include "tenon/tools/cli.h"
+#include "tenon/tools/output_file.h"
 #include "tenon/tools/resident_memory.h"
 #include "tenon/tools/result_table.h"
 #include "tenon/tools/shared_folder.h"
@@ -201,21 +201,18 @@ int run(World& world, int argc, char** argv) {
   add_flags(line, options);
   if (const auto status = line.parse(argc, argv, world.rank() == 0)) return *status;
   resolve(options, world);
+  if (world.rank() == 0) check_output_file("--json", options.json);
   std::signal(SIGPIPE, SIG_IGN);  // a peer that died is an error of ours, with a text
   Bench bench(world, options);
   bench.run();
   if (world.rank() != 0) return 0;
   print_table(bench.row());
   if (options.json.empty()) return 0;
-  std::ofstream file(options.json);
-  file << Json{{"rows", Json::array({bench.row()})},
-               {"details", bench.details()},
-               {"steps", options.steps},
-               {"pairs", options.pairs},
-               {"environment", environment(world.size(), options.threads)}}
-              .dump(2)
-       << std::endl;
-  TENON_CHECK(file, "json", "cannot write ", options.json);
+  write_json(options.json, {{"rows", Json::array({bench.row()})},
+                            {"details", bench.details()},
+                            {"steps", options.steps},
+                            {"pairs", options.pairs},
+                            {"environment", environment(world.size(), options.threads)}});
   return 0;
 }
 

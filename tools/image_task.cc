@@ -3,10 +3,6 @@
 #include <cstdio>
 #include <utility>
 
-#include "tenon/autograd/grad_mode.h"
-#include "tenon/autograd/ops.h"
-#include "tenon/core/factory.h"
-
 namespace tenon::tools {
 
 ImageTask::ImageTask(ImageDataset train, ImageDataset test, DType dtype)
@@ -22,26 +18,17 @@ TaskStep ImageTask::next() {
           }};
 }
 
-Evaluation ImageTask::evaluate(Trainable& model, ProcessGroup group, int64_t batch) {
-  const NoGrad no_grad;
-  model.module().eval();
+HeldOut ImageTask::held_out(ProcessGroup group, int64_t batch) const {
   DistributedSampler sampler(
       test_.size(),
       {.batch = batch, .rank = group.rank(), .ranks = group.size(), .shuffle = false});
-  double loss = 0;
-  int64_t correct = 0, total = 0;
-  for (int64_t i = 0; i < sampler.steps_per_epoch(); ++i) {
-    const SamplerStep sample = sampler.next();
-    if (sample.local() == 0) continue;
-    const ImageBatch images = test_.batch(sample.samples, format_);
-    const Tensor logits = model.forward_alone(to(images.images, default_device()));
-    const Tensor targets = to(images.targets, default_device());
-    loss += cross_entropy(logits, targets, {.divisor = 1}).item<double>();
-    correct += count_correct(logits, images.targets);
-    total += sample.local();
-  }
-  model.module().train();
-  return join_evaluations(loss, correct, total, group);
+  const int64_t steps = sampler.steps_per_epoch();
+  return {steps, [this, sampler]() mutable -> TaskBatch {
+            const SamplerStep step = sampler.next();
+            if (step.local() == 0) return {};
+            const ImageBatch images = test_.batch(step.samples, format_);
+            return {images.images, images.targets};
+          }};
 }
 
 std::string ImageTask::description() const { return str(train_.size(), " training images"); }

@@ -19,7 +19,7 @@ class ImageTask : public TrainingTask {
   SamplerPosition position() const override { return sampler_->position(); }
   void set_position(SamplerPosition position) override { sampler_->set_position(position); }
   TaskStep next() override;
-  Evaluation evaluate(Trainable& model, ProcessGroup group, int64_t batch) override;
+  HeldOut held_out(ProcessGroup group, int64_t batch) const override;
   std::string description() const override;
   std::string result(const Evaluation& evaluation) const override;
 

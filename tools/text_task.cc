@@ -5,9 +5,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "tenon/autograd/grad_mode.h"
-#include "tenon/autograd/ops.h"
-#include "tenon/core/rank_context.h"
 #include "tenon/nn/data/text_corpus.h"
 #include "tenon/nn/data/token_file.h"
 
@@ -83,25 +80,16 @@ TaskStep TextTask::next() {
           }};
 }
 
-Evaluation TextTask::evaluate(Trainable& model, ProcessGroup group, int64_t batch) {
-  const NoGrad no_grad;
-  model.module().eval();
+HeldOut TextTask::held_out(ProcessGroup group, int64_t batch) const {
   const SequentialWindows windows(
       data_.validation,
       {.batch = batch, .length = context_, .rank = group.rank(), .ranks = group.size()});
-  double loss = 0;
-  int64_t total = 0;
-  for (int64_t i = 0; i < windows.steps(); ++i) {
-    const WindowStep step = windows.step(i);
-    if (step.local() == 0) continue;
-    const TokenBatch tokens = data_.validation.batch(step.offsets, step.length);
-    const Tensor logits = model.forward_alone(to(tokens.tokens, default_device()));
-    const Tensor targets = to(tokens.targets, default_device());
-    loss += cross_entropy(logits, targets, {.divisor = 1}).item<double>();
-    total += step.local() * step.length;
-  }
-  model.module().train();
-  return join_evaluations(loss, 0, total, group);
+  return {windows.steps(), [this, windows, number = int64_t{0}]() mutable -> TaskBatch {
+            const WindowStep step = windows.step(number++);
+            if (step.local() == 0) return {};
+            const TokenBatch tokens = data_.validation.batch(step.offsets, step.length);
+            return {tokens.tokens, tokens.targets};
+          }};
 }
 
 std::string TextTask::description() const {

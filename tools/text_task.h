@@ -40,7 +40,7 @@ class TextTask : public TrainingTask {
   SamplerPosition position() const override;
   void set_position(SamplerPosition position) override;
   TaskStep next() override;
-  Evaluation evaluate(Trainable& model, ProcessGroup group, int64_t batch) override;
+  HeldOut held_out(ProcessGroup group, int64_t batch) const override;
   int64_t targets_per_sample() const override { return context_; }
   bool is_text() const override { return true; }
   double flops_per_sample() const override { return flops_; }

@@ -6,6 +6,7 @@
 #include "tenon/nn/generate.h"
 #include "tenon/nn/hugging_face.h"
 #include "tenon/nn/safetensors.h"
+#include "tenon/tools/output_file.h"
 #include "tenon/tools/text_task.h"
 #include "tenon/tools/trainer.h"
 
@@ -61,6 +62,7 @@ void add_flags(CommandLine& line, Flags& flags) {
   line.add("--top-k", flags.sampling.top_k, "Only the so many most likely tokens; 0: all")
       .at_least(0);
   line.add("--top-p", flags.sampling.top_p, "Only the most likely tokens of this probability")
+      .above(0)
       .between(0, 1);
 }
 
@@ -132,9 +134,26 @@ std::vector<int32_t> sample(Module& model, const Flags& flags, std::vector<int32
   });
 }
 
-void print_sample(Module& model, const Flags& flags, const Tokenizer* tokenizer) {
-  std::vector<int32_t> prompt{0};
-  if (tokenizer != nullptr) prompt = tokenizer->encode(flags.prompt);
+// What samples go on from; of token files without a tokenizer the first kind of token.
+std::vector<int32_t> prompt_tokens(const Flags& flags, const Tokenizer* tokenizer) {
+  const auto usage = [](const std::string& text) { throw Error(text, ErrorKind::usage); };
+  if (tokenizer == nullptr) {
+    if (flags.prompt != Flags().prompt) {
+      usage("[flags] --prompt needs a --tokenizer, as these are files of tokens");
+    }
+    return {0};
+  }
+  if (flags.prompt.empty()) usage("[flags] --prompt is empty, wanted at least one character");
+  try {
+    return tokenizer->encode(flags.prompt);
+  } catch (const Error& error) {
+    usage(str("[flags] --prompt: ", error.what()));
+  }
+  return {};
+}
+
+void print_sample(Module& model, const Flags& flags, std::vector<int32_t> prompt,
+                  const Tokenizer* tokenizer) {
   const std::vector<int32_t> tokens = sample(model, flags, std::move(prompt));
   if (tokenizer != nullptr) {
     std::cout << flags.prompt << tokenizer->decode(tokens) << std::endl;
@@ -159,9 +178,13 @@ int run(World& world, int argc, char** argv) {
     throw Error("[flags] given --init-from and --resume: wanted one of them", ErrorKind::usage);
   }
   resolve(flags.training, world);
+  if (world.rank() == 0) check_output_file("--export", flags.export_to);
   flags.text.data = flags.training.data;
   TextTask task(load_text_data(flags.text), flags.text.context, config_of(flags));
   const int64_t vocab = task.data().vocab;
+  const Tokenizer* const tokenizer = task.data().tokenizer.get();
+  std::vector<int32_t> prompt;
+  if (flags.sample > 0) prompt = prompt_tokens(flags, tokenizer);
   const bool llama = flags.training.model == "llama";
   Trainer trainer(world, flags.training, task, [&](const Parallelism& parallelism) {
     auto model = llama ? make_trainable<nn::Llama>(parallelism, llama_options(flags, vocab))
@@ -183,7 +206,7 @@ int run(World& world, int argc, char** argv) {
     });
   }
   if (flags.sample > 0 && world.rank() == 0) {
-    print_sample(trainer.model(), flags, task.data().tokenizer.get());
+    print_sample(trainer.model(), flags, std::move(prompt), tokenizer);
   }
   return 0;
 }

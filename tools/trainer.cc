@@ -259,7 +259,7 @@ void Trainer::evaluate_if_due(bool epoch_ended) {
 }
 
 void Trainer::evaluate() {
-  evaluation_ = task_.evaluate(*model_, group_, options_.batch);
+  evaluation_ = tools::evaluate(task_, *model_, group_, options_.batch);
   char text[128];
   std::snprintf(text, sizeof text, "eval step %lld: %s loss %.4f", static_cast<long long>(step_),
                 task_.is_text() ? "validation" : "test", evaluation_->loss);

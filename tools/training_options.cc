@@ -6,6 +6,7 @@
 #include "tenon/optim/adam.h"
 #include "tenon/optim/adamw.h"
 #include "tenon/optim/sgd.h"
+#include "tenon/tools/output_file.h"
 #include "tenon/tools/threads.h"
 
 namespace tenon::tools {
@@ -165,6 +166,7 @@ void resolve(TrainingOptions& options, World& world) {
   if (options.save_every > 0 && options.save.empty()) {
     usage("[flags] --save-every has no use without --save DIR");
   }
+  if (world.rank() == 0) check_output_folder("--save", options.save);
   if (!options.epochs && options.max_steps == 0) options.epochs = options.default_epochs;
   if (!options.lr) options.lr = default_lr(options.optimizer);
   options.threads = use_threads(options.threads, world);

@@ -34,6 +34,12 @@ struct TaskStep {
   std::function<TaskBatch(int64_t begin, int64_t end)> batch;  // of local samples [begin, end)
 };
 
+// This rank's share of the held-out samples.
+struct HeldOut {
+  int64_t steps = 0;
+  std::function<TaskBatch()> next;  // of each step in turn; no tensors where there is no sample
+};
+
 class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
@@ -44,8 +50,8 @@ class TrainingTask {
   virtual SamplerPosition position() const = 0;
   virtual void set_position(SamplerPosition position) = 0;
   virtual TaskStep next() = 0;
-  // Each held-out target once, split over the ranks, `batch` samples at a time. Collective.
-  virtual Evaluation evaluate(Trainable& model, ProcessGroup group, int64_t batch) = 0;
+  // Each held-out target once, split over the ranks, `batch` samples at a time.
+  virtual HeldOut held_out(ProcessGroup group, int64_t batch) const = 0;
 
   // Targets that a sample has: 1, or the tokens of a sequence.
   virtual int64_t targets_per_sample() const { return 1; }
@@ -65,7 +71,7 @@ class TrainingTask {
 // Rows of logits (N, C) whose largest element is that of their target.
 int64_t count_correct(const Tensor& logits, const Tensor& targets);
 
-// The sum over all ranks, as a mean.
-Evaluation join_evaluations(double loss, int64_t correct, int64_t total, ProcessGroup group);
+// Of the whole held-out set, `batch` samples at a time. Collective.
+Evaluation evaluate(const TrainingTask& task, Trainable& model, ProcessGroup group, int64_t batch);
 
 }  // namespace tenon::tools

@@ -48,6 +48,10 @@ TEST_CASE("bench_ops names an unknown flag and lists the ops when none fits the 
   const Outcome flag = run_program(bench({"0.05", "--typo"}));
   CHECK(flag.status == 2);
   expect_parts(flag.err, {"--typo", "--filter"});
+  const Outcome json = run_program(bench({"0.05", "--json", "none/ops.json"}));
+  CHECK(json.status == 2);
+  CHECK(json.out.empty());
+  expect_parts(json.err, {"--json", "none"});
   const Outcome filter = run_program(bench({"0.05", "--filter", "no such op"}));
   CHECK(filter.status == 2);
   expect_parts(filter.err, {"no such op", "adadelta"});

@@ -148,6 +148,44 @@ TEST_CASE("train_gpt refuses bad data with status 4 and says what is wrong") {
   expect_parts(missing.err, {"--data is missing"});
 }
 
+TEST_CASE("train_gpt knows before it trains what it could not do after") {
+  const ScratchDirectory folder;
+  write_text(folder.file("text"), 20);
+  const auto refused = [&](const Words& flags, const Words& parts) {
+    const Outcome outcome = run_program(train(folder, flags));
+    INFO(outcome.out << outcome.err);
+    CHECK(outcome.status == 2);
+    CHECK(outcome.out.empty());
+    expect_parts(outcome.err, parts);
+  };
+  refused({"--sample", "5", "--prompt", "QUICK"}, {"--prompt", "Q"});
+  refused({"--sample", "5", "--prompt", ""}, {"--prompt"});
+  refused({"--sample", "5", "--top-p", "0"}, {"--top-p", "above 0"});
+  refused({"--export", folder.file("none/model.safetensors")}, {"--export", "none"});
+  refused({"--export", folder.file("")}, {"--export", "folder"});
+  refused({"--save", folder.file("text/save")}, {"--save", "text"});
+}
+
+TEST_CASE("train_gpt exports weights with Hugging Face's names and begins with them") {
+  const ScratchDirectory folder;
+  write_text(folder.file("text"), 20);
+  for (const Words& arch : {Words{"--arch", "gpt", "--bias", "--gelu-tanh"},
+                            Words{"--arch", "llama", "--heads", "4", "--kv-heads", "2"}}) {
+    const std::string file = folder.file("model.safetensors");
+    const auto run = [&](Words flags) {
+      flags.insert(flags.begin(), arch.begin(), arch.end());
+      return validation_loss(must_run(train(folder, flags)));
+    };
+    const double trained = run({"--max-steps", "30", "--lr", "0.01", "--export", file});
+    // A step of no size: what is evaluated are the weights that were read.
+    const double read =
+        run({"--max-steps", "1", "--lr", "0", "--min-lr", "0", "--seed", "7", "--init-from", file});
+    CHECK(read == trained);
+    CHECK(read_file(file).find(arch[1] == "gpt" ? "h.1.mlp.c_fc.weight" : "self_attn.q_proj") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("a loss that is no number ends train_gpt and names the step") {
   const ScratchDirectory folder;
   write_text(folder.file("text"), 20);
