@@ -133,6 +133,7 @@ class Bench {
     row_["backward_ms"] = ours.phase_ms(Phase::backward);
     row_["comm_exposed_ms"] = ours.phase_ms(Phase::exposed);
     row_["optimizer_ms"] = ours.phase_ms(Phase::optimizer);
+    row_["page_faults"] = ours.page_faults();
   }
 
  private:

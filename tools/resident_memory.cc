@@ -1,5 +1,7 @@
 #include "tenon/tools/resident_memory.h"
 
+#include <sys/resource.h>
+
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -26,5 +28,11 @@ ResidentMemoryWatch::ResidentMemoryWatch() : before_(status_bytes("VmRSS")) {
 }
 
 int64_t ResidentMemoryWatch::peak_growth() const { return status_bytes("VmHWM") - before_; }
+
+int64_t minor_page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
 
 }  // namespace tenon::tools

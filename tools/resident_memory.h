@@ -16,4 +16,7 @@ class ResidentMemoryWatch {
   int64_t before_;
 };
 
+// Page faults of this process so far that no disk had to serve: memory that the system gave anew.
+int64_t minor_page_faults();
+
 }  // namespace tenon::tools

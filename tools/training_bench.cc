@@ -14,6 +14,7 @@
 #include "tenon/optim/adamw.h"
 #include "tenon/optim/sgd.h"
 #include "tenon/tools/models.h"
+#include "tenon/tools/resident_memory.h"
 
 namespace tenon::tools {
 namespace {
@@ -141,11 +142,12 @@ double TrainingBench::check(int64_t steps) {
 }
 
 double TrainingBench::run(int64_t steps) {
-  const int64_t begin = now_ns();
+  const int64_t begin = now_ns(), faults = minor_page_faults();
   clock_.resume();
   for (int64_t i = 0; i < steps; ++i) step(clock_);
   synchronize(default_device());
   steps_ += steps;
+  page_faults_ = static_cast<double>(minor_page_faults() - faults) / static_cast<double>(steps);
   return static_cast<double>(now_ns() - begin) / 1e6 / static_cast<double>(steps);
 }
 

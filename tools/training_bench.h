@@ -46,6 +46,8 @@ class TrainingBench {
   double check(int64_t steps);
   // Milliseconds per step.
   double run(int64_t steps);
+  // Minor page faults per step of the last run.
+  double page_faults() const { return page_faults_; }
   // Mean milliseconds per step of all runs.
   double phase_ms(Phase phase) const { return clock_.ms(phase) / static_cast<double>(steps_); }
 
@@ -59,7 +61,8 @@ class TrainingBench {
   std::unique_ptr<Optimizer> optimizer_;
   PhaseClock clock_;
   int64_t steps_ = 0;  // timed so far
-  size_t next_ = 0;    // batch
+  double page_faults_ = 0;
+  size_t next_ = 0;  // batch
 };
 
 }  // namespace tenon::tools

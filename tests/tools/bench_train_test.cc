@@ -39,7 +39,8 @@ TEST_CASE("bench_train prints a row of the promised columns and writes it as JSO
     REQUIRE(outcome.status == 0);
     const Words columns{"model",        "dtype",          "threads",         "ranks",
                         "ours_ms_best", "ours_ms_median", "loss_ours",       "ours_peak_bytes",
-                        "forward_ms",   "backward_ms",    "comm_exposed_ms", "optimizer_ms"};
+                        "forward_ms",   "backward_ms",    "comm_exposed_ms", "optimizer_ms",
+                        "page_faults"};
     expect_parts(outcome.out, columns);
     for (const std::string& column : columns) CHECK(row(folder).contains(column));
     CHECK(row(folder).at("model") == model);

@@ -125,6 +125,20 @@ TEST_CASE("recompute changes no bit of train_gpt's losses") {
   CHECK(run({}) == run({"--recompute"}));
 }
 
+TEST_CASE("from the third step on train_gpt holds the same memory after every step") {
+  const ScratchDirectory folder;
+  write_text(folder.file("text"), 20);
+  const std::string log = folder.file("log");
+  for (const Words& flags : {Words{}, Words{"--dtype", "bf16"}, Words{"--recompute"}}) {
+    Words all{"--max-steps", "8", "--log", log};
+    all.insert(all.end(), flags.begin(), flags.end());
+    must_run(on_ranks(2, train(folder, all)));
+    const std::vector<tools::Json> steps = read_log(log, "step");
+    REQUIRE(steps.size() == 8);
+    for (size_t i = 3; i < steps.size(); ++i) CHECK(steps[i]["memory"] == steps[2]["memory"]);
+  }
+}
+
 TEST_CASE("train_gpt refuses bad data with status 4 and says what is wrong") {
   const ScratchDirectory folder;
   const auto refused = [&](const std::string& content, const Words& flags, const Words& parts) {
