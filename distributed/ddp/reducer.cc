@@ -306,9 +306,7 @@ void DdpReducer::wait_for_all() {
   const Stream stream = current_stream(storage_->device());
   const StreamEvent begin = record_timed_event(stream);
   for (Work& work : works_) work.wait();
-  const auto buckets = static_cast<int64_t>(works_.size());
-  stats_ = {buckets,
-            static_cast<int64_t>(plan_.bytes),
+  stats_ = {static_cast<int64_t>(plan_.bytes),
             std::exchange(works_, {}),
             {begin, record_timed_event(stream)}};
   storage_->bump_version();

@@ -32,9 +32,8 @@ struct DdpOptions {
 
 // Of one synchronized backward. A device knows times once it has got there: until then they are 0.
 struct DdpStats {
-  int64_t buckets = 0;
   int64_t bytes = 0;
-  std::vector<Work> works;  // the buckets' collectives
+  std::vector<Work> works;  // the buckets' collectives, one each
   Interval exposed = {};    // in which the end of backward waited for them
 
   // The collectives' own time, summed.
