@@ -54,7 +54,9 @@ Array heads_of(const Array& packed, int64_t first, int64_t count, int64_t size) 
   return heads;
 }
 
-TEST_CASE("attention: values, gradients, layouts and dtypes") {
+using InputSets = std::vector<std::vector<Input>>;
+
+void check_attention(const InputSets& inputs) {
   for (const AttentionOptions& options :
        {AttentionOptions{}, AttentionOptions{.causal = false}, AttentionOptions{.scale = 0.3}}) {
     check_op(
@@ -62,11 +64,21 @@ TEST_CASE("attention: values, gradients, layouts and dtypes") {
          .function = [&](const Tensors& in) { return attention(in[0], in[1], in[2], options); },
          .reference =
              [&](const Arrays& in) { return attention_reference(in[0], in[1], in[2], options); },
-         .inputs = {{values({2, 1, 2, 3}), values({2, 1, 2, 3}), values({2, 1, 2, 3})},
-                    {values({1, 2, 2, 3}), values({1, 1, 5, 3}), values({1, 1, 5, 3})},
-                    {values({1, 1, 1, 1}), values({1, 1, 1, 1}), values({1, 1, 1, 1})}},
+         .inputs = inputs,
          .loosen = 4});
   }
+}
+
+// Small, because an emulated device computes whole blocks for each numeric gradient.
+TEST_CASE("attention: values, gradients, layouts and dtypes") {
+  check_attention({{values({2, 1, 2, 3}), values({2, 1, 2, 3}), values({2, 1, 2, 3})},
+                   {values({1, 2, 2, 3}), values({1, 1, 5, 3}), values({1, 1, 5, 3})},
+                   {values({1, 1, 1, 1}), values({1, 1, 1, 1}), values({1, 1, 1, 1})}});
+}
+
+TEST_CASE("attention: more heads and samples", "[host]") {
+  check_attention({{values({2, 2, 3, 4}), values({2, 2, 3, 4}), values({2, 2, 3, 4})},
+                   {values({1, 4, 2, 3}), values({1, 2, 5, 3}), values({1, 2, 5, 3})}});
 }
 
 // The CPU's blocks; tests/cuda has the device's.
@@ -84,8 +96,7 @@ TEST_CASE("attention: blocks of queries and keys, and their edges", "[host]") {
   }
 }
 
-TEST_CASE("self_attention: values, gradients, layouts and dtypes") {
-  const auto function = [](const Tensors& in) { return self_attention(in[0], 4, 2); };
+void check_self_attention(const InputSets& inputs, bool gradient = true) {
   const auto reference = [](const Arrays& in) {
     const int64_t size = in[0].dim(2) / 8;
     const Array heads = attention_reference(
@@ -97,17 +108,20 @@ TEST_CASE("self_attention: values, gradients, layouts and dtypes") {
     return out;
   };
   check_op({.name = "self_attention",
-            .function = function,
+            .function = [](const Tensors& in) { return self_attention(in[0], 4, 2); },
             .reference = reference,
-            .inputs = {{values({1, 2, 16})}, {values({2, 1, 8})}},
+            .inputs = inputs,
+            .gradient = gradient,
             .loosen = 4});
-  // Several blocks; a numeric gradient of them would take long on an emulated device.
-  check_op({.name = "self_attention",
-            .function = function,
-            .reference = reference,
-            .inputs = {{values({1, 35, 8})}},
-            .gradient = false,
-            .loosen = 4});
+}
+
+TEST_CASE("self_attention: values, gradients, layouts and dtypes") {
+  check_self_attention({{values({1, 2, 16})}, {values({2, 1, 8})}});
+  check_self_attention({{values({1, 35, 8})}}, false);
+}
+
+TEST_CASE("self_attention: more tokens and samples", "[host]") {
+  check_self_attention({{values({2, 3, 16})}, {values({1, 1, 8})}, {values({1, 35, 8})}});
 }
 
 TEST_CASE("attention: a result does not depend on the number of threads") {
